@@ -1,0 +1,1 @@
+"""What the world is: architectures, hardware, workloads, layouts, and what a layout costs."""

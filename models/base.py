@@ -1,0 +1,26 @@
+"""What every schema shares, and the field types that carry a unit and a sane range.
+
+Ranges are wide enough for any machine or architecture that is planned and narrow enough
+that no product of them overflows a 64-bit integer.
+"""
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+"""A positive whole number: a degree, a number of layers, heads, experts."""
+
+Tokens = Annotated[int, Field(strict=True, ge=1, le=2**31, json_schema_extra={"unit": "tokens"})]
+Bytes = Annotated[int, Field(strict=True, ge=0, le=2**53, json_schema_extra={"unit": "B"})]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False, json_schema_extra={"unit": "s"})]
+BytesPerSecond = Annotated[
+    float, Field(gt=0, le=1e18, allow_inf_nan=False, json_schema_extra={"unit": "B/s"})
+]
+Flops = Annotated[float, Field(gt=0, le=1e21, allow_inf_nan=False, json_schema_extra={"unit": "FLOP/s"})]
+
+
+class Schema(BaseModel):
+    """Frozen, strict about names, described by the text under each field."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)

@@ -1,0 +1,21 @@
+"""Everything a price depends on besides the layout: the question, resolved."""
+
+from dataclasses import dataclass
+
+from models.architecture import Architecture
+from models.cost.profile import Profile
+from models.hardware import Cluster
+from models.workload import Workload
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One resolved question; every layout of a search is priced under the same one."""
+
+    architecture: Architecture
+    cluster: Cluster
+    gpus: int
+    workload: Workload
+    profile: Profile
+    memory_limit_bytes: int
+    """What a GPU may use: the limit less the reserve. [B]"""

@@ -1,0 +1,218 @@
+"""What a layout costs, in named parts that add up; and the answers built from it."""
+
+from typing import Any, Literal
+
+from models.base import Schema
+from models.layout import Axis, Layout
+
+
+class StageMemory(Schema):
+    """Bytes on the fullest GPU of one pipeline stage."""
+
+    stage: int
+    """Pipeline stage, from 0."""
+    layers: float
+    """Decoder layers it holds (real-valued under the textbook profile)."""
+    in_flight: float
+    """Micro-batches whose activations it holds at the peak."""
+    weights_bytes: int
+    gradients_bytes: int
+    optimizer_bytes: int
+    activations_bytes: int
+    buffers_bytes: int
+    overhead_bytes: int
+    total_bytes: int
+    """The sum of the six parts."""
+    details: dict[str, int] = {}
+    """The named lines the six parts are made of."""
+
+
+class Memory(Schema):
+    """Bytes on the fullest GPU of every stage; the heaviest decides."""
+
+    limit_bytes: int
+    """What a GPU may use: the limit less the reserve."""
+    peak_bytes: int
+    """The heaviest stage's total."""
+    peak_upper_bytes: int | None = None
+    """The same with every uncertain line at its upper figure."""
+    peak_stage: int
+    """The heaviest stage."""
+    headroom_bytes: int
+    """Limit less peak; negative when it does not fit."""
+    stages: tuple[StageMemory, ...]
+
+
+class Time(Schema):
+    """Seconds of one optimizer step; the parts add up to the step."""
+
+    compute_s: float
+    recompute_s: float
+    tp_exposed_s: float
+    cp_exposed_s: float
+    ep_exposed_s: float
+    pp_exposed_s: float
+    dp_exposed_s: float
+    bubble_s: float
+    optimizer_s: float
+    other_s: float
+
+
+class TierTraffic(Schema):
+    """What one dimension sends over one tier."""
+
+    tier: str
+    sent_bytes_per_gpu: int
+    seconds: float
+
+
+class DimensionTraffic(Schema):
+    """What one dimension sends in a step, for the GPU that sends the most in it."""
+
+    dimension: Axis
+    operation: str
+    per_step: float
+    """Collectives or messages in a step (real-valued under the textbook profile)."""
+    message_bytes: int
+    """Payload of one of them (the largest, where they differ)."""
+    sent_bytes_per_gpu: int
+    """The sum over the tiers."""
+    tiers: tuple[TierTraffic, ...]
+    seconds: float
+    """Time on the wire."""
+    exposed_s: float
+    """Part of it the step waits for."""
+    waits: bool
+    """Whether compute waits for it by its nature."""
+
+
+class Candidate(Schema):
+    """A layout and everything it costs."""
+
+    layout: Layout
+    step_time_s: float
+    step_time_low_s: float | None = None
+    """Lower end of the band; null until a calibrated band exists."""
+    step_time_high_s: float | None = None
+    """Upper end of the band; null until a calibrated band exists."""
+    tokens_per_s: float
+    tokens_per_s_per_gpu: float
+    tflops_per_gpu: float
+    mfu: float
+    time: Time
+    memory: Memory
+    traffic: tuple[DimensionTraffic, ...]
+    warnings: tuple[str, ...] = ()
+
+
+class RankedCandidate(Candidate):
+    """A place on the shortlist."""
+
+    rank: int
+    variants: int
+    """Other layouts of the same (tp, cp, pp, dp, ep) that fit."""
+
+
+class Space(Schema):
+    """What was looked at, and why the rest was not taken."""
+
+    enumerated: int
+    """Layouts of the space: those that fit and all that were rejected."""
+    fit: int
+    rejected: dict[str, int]
+    """Layouts under the first rule each breaks."""
+    complete: bool
+    """Every layout was enumerated, or excluded by a proven bound."""
+    solver_status: str
+    wall_s: float
+
+
+class RuleStatement(Schema):
+    """A rule by its name, and what it demands."""
+
+    name: str
+    statement: str
+
+
+class Change(Schema):
+    """One field of the request, before and after."""
+
+    field: str
+    """JSON pointer into the request."""
+    from_: Any
+    to: Any
+
+
+class Relaxation(Schema):
+    """A smallest set of changes after which a layout fits."""
+
+    change: tuple[Change, ...]
+    then: Layout
+
+
+class Closest(Schema):
+    """The layout that misses by least."""
+
+    layout: Layout
+    over_bytes: int
+    """Bytes over the limit on its heaviest stage."""
+    memory: Memory
+
+
+class Conflict(Schema):
+    """Why no layout fits."""
+
+    rules: tuple[RuleStatement, ...]
+    """The rules that rejected the most, memory among them where it did."""
+    relaxations: tuple[Relaxation, ...] = ()
+    """Smallest changes that were tried and work."""
+    closest: Closest | None
+    """Null when no layout of the space keeps the structural rules."""
+
+
+class Assumption(Schema):
+    """A default or derived choice that changed the answer."""
+
+    field: str
+    """JSON pointer."""
+    value: Any
+    why: str
+
+
+class Version(Schema):
+    """What computed the answer."""
+
+    service: str
+    cost_model: str
+
+
+class SearchAnswer(Schema):
+    """The shortlist, and how it came about."""
+
+    outcome: Literal["found", "none_fit", "stopped_early"]
+    shortlist: tuple[RankedCandidate, ...]
+    space: Space
+    conflict: Conflict | None
+    assumptions: tuple[Assumption, ...]
+    warnings: tuple[str, ...] = ()
+    version: Version
+
+
+class BrokenRule(Schema):
+    """A rule the evaluated layout breaks."""
+
+    rule: str
+    statement: str
+    framework: str
+    fix: str
+
+
+class EvaluateAnswer(Schema):
+    """One layout priced, and every rule it breaks."""
+
+    candidate: Candidate
+    broken_rules: tuple[BrokenRule, ...]
+    assumptions: tuple[Assumption, ...]
+    version: Version
+
+

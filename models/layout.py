@@ -1,0 +1,123 @@
+"""One way to run the training job: the degrees and choices of a layout."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from models.base import Count, Schema
+
+Schedule = Literal["none", "gpipe", "1f1b", "interleaved"]
+Recompute = Literal["none", "selective", "full"]
+ContextComm = Literal["all_gather", "ring", "ulysses"]
+GradientReduce = Literal["once", "per_micro_batch"]
+WeightGather = Literal["per_pass", "keep_to_backward", "keep_for_step"]
+Axis = Literal["tp", "cp", "ep", "dp", "pp"]
+Zero = Annotated[int, Field(strict=True, ge=0, le=3)]
+RankOrder = Annotated[tuple[Axis, ...], Field(min_length=5, max_length=5)]
+
+SCHEDULES: tuple[Schedule, ...] = ("none", "gpipe", "1f1b", "interleaved")
+RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
+CONTEXT_COMMS: tuple[ContextComm, ...] = ("all_gather", "ring", "ulysses")
+GRADIENT_REDUCES: tuple[GradientReduce, ...] = ("once", "per_micro_batch")
+WEIGHT_GATHERS: tuple[WeightGather, ...] = ("per_pass", "keep_to_backward", "keep_for_step")
+LAUNCHABLE_ORDERS: tuple[tuple[Axis, ...], ...] = (
+    ("tp", "cp", "ep", "dp", "pp"),
+    ("tp", "cp", "ep", "pp", "dp"),
+)
+"""The two orders stock Megatron-LM starts, innermost first (docs/frameworks.md, rank order)."""
+
+
+class LayoutChoice(Schema):
+    """A layout as a caller states it: what is left out is derived, and told."""
+
+    tp: Count | None = None
+    """Tensor-parallel degree."""
+    cp: Count | None = None
+    """Context-parallel degree."""
+    pp: Count | None = None
+    """Pipeline stages."""
+    vpp: Count | None = None
+    """Interleaved chunks of layers on each pipeline stage."""
+    dp: Count | None = None
+    """Data-parallel degree."""
+    ep: Count | None = None
+    """Expert-parallel degree."""
+    etp: Count | None = None
+    """Tensor-parallel degree inside an expert."""
+    zero: Zero | None = None
+    """ZeRO stage: 1 shards the optimizer state, 2 the gradients too, 3 the weights too."""
+    schedule: Schedule | None = None
+    """Pipeline schedule; `none` exactly when pp is 1."""
+    micro_batch: Count | None = None
+    """Sequences of one micro-batch, b."""
+    micro_batch_group: Count | None = None
+    """Interleaving's group of micro-batches, N; pp unless set."""
+    recompute: Recompute | None = None
+    """Activations recomputed in the backward: none, the attention core, or whole layers."""
+    sequence_parallel: bool | None = None
+    """Megatron's sequence parallelism of norms and dropouts over the TP group."""
+    cp_comm: ContextComm | None = None
+    """How context-parallel ranks exchange keys and values."""
+    gradient_reduce: GradientReduce | None = None
+    """Gradients reduced once a step or after every micro-batch."""
+    weight_gather: WeightGather | None = None
+    """How long ZeRO-3 keeps a gathered weight."""
+    tp_overlap: bool | None = None
+    """TP collectives overlapped with the matrix products in chunks."""
+    dp_overlap: bool | None = None
+    """DP collectives overlapped with the backward and the next forward."""
+    rank_order: RankOrder | None = None
+    """The axes from fastest-varying (adjacent ranks) to slowest."""
+    stage_layers: tuple[Annotated[int, Field(strict=True, ge=0, le=10_000)], ...] | None = None
+    """Layers of each of the pp * vpp chunks in execution order."""
+
+
+class Layout(Schema):
+    """A layout with every choice made, and what follows from it."""
+
+    tp: Count
+    """Tensor-parallel degree."""
+    cp: Count
+    """Context-parallel degree."""
+    pp: Count
+    """Pipeline stages."""
+    vpp: Count
+    """Interleaved chunks of layers on each pipeline stage."""
+    dp: Count
+    """Data-parallel degree."""
+    ep: Count
+    """Expert-parallel degree."""
+    etp: Count
+    """Tensor-parallel degree inside an expert."""
+    edp: Count
+    """Data-parallel degree of the experts: tp * cp * dp / (etp * ep)."""
+    gpus: Count
+    """tp * cp * pp * dp."""
+    zero: Zero
+    """ZeRO stage."""
+    schedule: Schedule
+    """Pipeline schedule."""
+    micro_batch: Count
+    """Sequences of one micro-batch, b."""
+    micro_batches: Count
+    """Micro-batches an optimizer step runs on each replica, G."""
+    micro_batch_group: Count
+    """Interleaving's group of micro-batches, N."""
+    recompute: Recompute
+    """Activations recomputed in the backward."""
+    sequence_parallel: bool
+    """Megatron's sequence parallelism over the TP group."""
+    cp_comm: ContextComm
+    """How context-parallel ranks exchange keys and values."""
+    gradient_reduce: GradientReduce
+    """Gradients reduced once a step or after every micro-batch."""
+    weight_gather: WeightGather
+    """How long ZeRO-3 keeps a gathered weight."""
+    tp_overlap: bool
+    """TP collectives overlapped with the matrix products in chunks."""
+    dp_overlap: bool
+    """DP collectives overlapped with the backward and the next forward."""
+    rank_order: RankOrder
+    """The axes from fastest-varying to slowest."""
+    stage_layers: tuple[int, ...]
+    """Layers of each of the pp * vpp chunks in execution order; sums to the architecture's layers."""
