@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from models.architecture import Architecture
-from models.cost.profile import Profile
 from models.hardware import Cluster
+from models.profile import Profile
 from models.workload import Workload
 
 

@@ -84,7 +84,7 @@ class LayoutTable:
 
     @property
     def gpus(self) -> IntVector:
-        """tp * cp * pp * dp, shape (N,)."""
+        """GPUs of the job, tp * cp * pp * dp, shape (N,)."""
         return self.tp * self.cp * self.pp * self.dp
 
     @property
@@ -133,7 +133,9 @@ class LayoutTable:
         )
 
 
-COLUMNS: tuple[str, ...] = tuple(f.name for f in fields(LayoutTable) if f.name not in ("orders", "stage_layers"))
+COLUMNS: tuple[str, ...] = tuple(
+    f.name for f in fields(LayoutTable) if f.name not in ("orders", "stage_layers")
+)
 
 
 def _column(name: str, layouts: Iterable[Layout], orders: tuple[tuple[Axis, ...], ...]) -> IntVector:

@@ -1,0 +1,88 @@
+"""What a stage holds besides state and activations: working buffers and fixed overhead.
+
+Everything is broadcastable to (N, S): N layouts, S stages each. [B]
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cost import activations, state
+from models.cost.setting import Setting
+from models.cost.shards import RankParameters
+from models.cost.stages import Stages
+from models.cost.table import PER_MICRO_BATCH, LayoutTable
+from models.profile import Profile
+
+Array = NDArray[np.float64]
+
+GATHERED_UNITS = 2
+"""Layers whose weights ZeRO-3 holds whole: the one at work and the one prefetched
+(Megatron-LM docs/user-guide/features/megatron_fsdp.md: at least two units). [1]"""
+
+
+def buffer_lines(
+    table: LayoutTable, stages: Stages, parameters: RankParameters, setting: Setting
+) -> dict[str, Array]:
+    """Working buffers by name."""
+    return _message_lines(table, stages, setting) | _sharding_lines(table, parameters, setting)
+
+
+def _message_lines(table: LayoutTable, stages: Stages, setting: Setting) -> dict[str, Array]:
+    """Buffers of one micro-batch in transit.
+
+    pipeline_messages    2 a T h / r: the activation received and the gradient to send, p > 1
+    sequence_gather      a T h: the whole sequence in front of a column-parallel product, SP
+    backward_workspace   2 a T f / t: gradient of the gated pair
+    expert_dispatch      2 a U h: token copies sent and received, U of `dispatched_tokens`
+    """
+    architecture = setting.architecture
+    part = activations.split(table, setting.workload)
+    hidden = part.element * part.tokens * architecture.hidden
+    sequence = np.where((table.sequence_parallel == 1) & (table.tp > 1), hidden, 0.0)
+    pair = 2 * part.element * part.tokens * architecture.ffn / part.tp
+    lines = {
+        "pipeline_messages": np.where(table.pp > 1, 2 * hidden / part.residual, 0.0)[:, None],
+        "sequence_gather": sequence[:, None],
+        "backward_workspace": np.where(stages.dense > 0, pair[:, None], 0.0),
+    }
+    if architecture.moe is not None:
+        copies = activations.dispatched_tokens(architecture, part)
+        dispatch = 2 * part.element * copies * architecture.hidden
+        lines["expert_dispatch"] = np.where(stages.sparse > 0, dispatch[:, None], 0.0)
+    return lines
+
+
+def _sharding_lines(table: LayoutTable, parameters: RankParameters, setting: Setting) -> dict[str, Array]:
+    """Whole weights and gradients of a layer that ZeRO holds while it works on it.
+
+    ZeRO-3 holds `GATHERED_UNITS` layers' weights; ZeRO-2 and 3 that reduce after every micro-batch
+    hold one layer's whole gradient in the type it is sent in.
+    """
+    bytes_of = state.recipe(setting.workload)
+    gathered = np.where(table.zero == 3, float(GATHERED_UNITS * bytes_of.weight), 0.0)[:, None]
+    reducing = (table.zero >= 2) & (table.gradient_reduce == PER_MICRO_BATCH)
+    unreduced = np.where(reducing, float(bytes_of.gradient_sent), 0.0)[:, None]
+    lines = {
+        "gathered_weights": gathered * parameters.layer_shared,
+        "unreduced_gradients": unreduced * parameters.layer_shared,
+    }
+    if setting.architecture.moe is not None:
+        lines["gathered_weights_routed"] = gathered * parameters.layer_routed
+        lines["unreduced_gradients_routed"] = unreduced * parameters.layer_routed
+    return lines
+
+
+def overhead_lines(table: LayoutTable, profile: Profile) -> dict[str, Array]:
+    """CUDA context, and a buffer for each communicator of more than one rank."""
+    groups = communicators(table)[:, None]
+    return {
+        "cuda_context": np.full(groups.shape, float(profile.context_bytes)),
+        "communicators": groups * float(profile.communicator_bytes),
+    }
+
+
+def communicators(table: LayoutTable) -> Array:
+    """Communicators of more than one rank a GPU belongs to: TP, CP, DP x CP, PP, EP, expert DP. [1]."""
+    experts = (table.ep > 1, (table.ep > 1) & (table.edp > 1))
+    used = (table.tp > 1, table.cp > 1, table.dp * table.cp > 1, table.pp > 1, *experts)
+    return np.asarray(np.add.reduce([flag.astype(np.float64) for flag in used]))

@@ -1,0 +1,145 @@
+"""Memory of a pipeline stage: named lines of whole bytes that add up, the heaviest stage decides.
+
+The solver's limit, the exact rejection, the scorer and the report all read `memory_lines`.
+Everything has shape (N, S): N layouts, S stages each. [B]
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cost import activations, schedule, state
+from models.cost.buffers import buffer_lines, overhead_lines
+from models.cost.setting import Setting
+from models.cost.shards import RankParameters, rank_parameters
+from models.cost.stages import Stages, stage_kinds
+from models.cost.table import FULL, IntVector, LayoutTable
+
+Array = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+ROUTED = "_routed"
+"""Suffix of the lines that depend on the expert degrees through etp * ep only."""
+
+PART_OF_LINE = {
+    "weights": "weights",
+    "weights_routed": "weights",
+    "gradients": "gradients",
+    "gradients_routed": "gradients",
+    "optimizer": "optimizer",
+    "optimizer_routed": "optimizer",
+    "layer_activations": "activations",
+    "working_layer": "activations",
+    "final_norm": "activations",
+    "logits": "activations",
+    "pipeline_messages": "buffers",
+    "sequence_gather": "buffers",
+    "backward_workspace": "buffers",
+    "expert_dispatch": "buffers",
+    "gathered_weights": "buffers",
+    "gathered_weights_routed": "buffers",
+    "unreduced_gradients": "buffers",
+    "unreduced_gradients_routed": "buffers",
+    "cuda_context": "overhead",
+    "communicators": "overhead",
+}
+"""Which of the six parts of a stage each line belongs to."""
+
+
+def memory_lines(table: LayoutTable, stages: Stages, setting: Setting) -> dict[str, IntArray]:
+    """Every named line of each stage, rounded up to whole bytes, (N, S). [B]."""
+    parameters = rank_parameters(
+        table, stages, setting.architecture, nominal=setting.profile.real_valued_stages
+    )
+    lines = _state_lines(table, parameters, setting)
+    lines |= _activation_lines(table, stages, setting)
+    if setting.profile.working_buffers:
+        lines |= buffer_lines(table, stages, parameters, setting)
+    lines |= overhead_lines(table, setting.profile)
+    shape = stages.dense.shape
+    return {name: np.broadcast_to(np.ceil(value), shape).astype(np.int64) for name, value in lines.items()}
+
+
+def stage_parts(table: LayoutTable, setting: Setting) -> tuple[IntArray, IntArray]:
+    """Bytes of each kind of stage as (rest, routed), each (N, S); their sum is the stage's total. [B].
+
+    `routed` is the routed experts' state: with gpus, pp, vpp and ZeRO fixed it depends on etp * ep
+    alone. `rest` is least at ep = 1, etp = 1. Both facts are what lets the solver bound memory by a
+    sum over its decisions.
+    """
+    stages = stage_kinds(table, setting.architecture, setting.profile.real_valued_stages)
+    lines = memory_lines(table, stages, setting)
+    zero = np.zeros(stages.dense.shape, dtype=np.int64)
+    routed = sum((value for name, value in lines.items() if name.endswith(ROUTED)), start=zero)
+    rest = sum((value for name, value in lines.items() if not name.endswith(ROUTED)), start=zero)
+    return rest, routed
+
+
+def peak_bytes(table: LayoutTable, setting: Setting) -> IntVector:
+    """Bytes on the heaviest stage of each layout, (N,). [B]."""
+    rest, routed = stage_parts(table, setting)
+    peak: IntVector = (rest + routed).max(axis=1)
+    return peak
+
+
+def _state_lines(table: LayoutTable, parameters: RankParameters, setting: Setting) -> dict[str, Array]:
+    """Weights, gradients and optimizer state of the dense part over dp * cp, of the experts over edp."""
+    lines: dict[str, Array] = {}
+    recipe = state.recipe(setting.workload)
+    choice = (table.zero, table.schedule, table.gradient_reduce, table.weight_gather)
+    extra = state.peak_extra_bytes(*choice, recipe)
+    groups = [("", table.dp * table.cp, parameters.shared)]
+    if setting.architecture.moe is not None:
+        groups.append((ROUTED, table.edp, parameters.routed))
+    for suffix, shards, count in groups:
+        held = state.resident_bytes(*choice, shards, recipe)
+        lines[f"weights{suffix}"] = count * (held.weights + extra.weights)[:, None]
+        lines[f"gradients{suffix}"] = count * (held.gradients + extra.gradients)[:, None]
+        lines[f"optimizer{suffix}"] = count * held.optimizer[:, None]
+    return lines
+
+
+def _activation_lines(table: LayoutTable, stages: Stages, setting: Setting) -> dict[str, Array]:
+    """Layers' activations times the micro-batches in flight, the recomputed layer, and the loss."""
+    architecture, profile = setting.architecture, setting.profile
+    part = activations.split(table, setting.workload)
+    dense, sparse = layer_bytes(table, setting, part)
+    checkpoint = activations.checkpoint_bytes(part.tokens, architecture.hidden, part.residual, part.element)
+    keep_dense = activations.kept_bytes(dense, checkpoint, table.recompute)[:, None]
+    keep_sparse = activations.kept_bytes(sparse, checkpoint, table.recompute)[:, None]
+    held = stages_in_flight(table, stages, setting)
+    working = np.maximum(
+        np.where(stages.dense > 0, dense[:, None], 0.0), np.where(stages.sparse > 0, sparse[:, None], 0.0)
+    )
+    lines = {
+        "layer_activations": held * (stages.dense * keep_dense + stages.sparse * keep_sparse),
+        "working_layer": np.where((table.recompute == FULL)[:, None], working, 0.0),
+    }
+    if not profile.real_valued_stages:
+        micro_batches = table.micro_batches(setting.workload.global_batch)
+        losses = stages.last * schedule.logits_in_flight(table.schedule, micro_batches)[:, None]
+        lines["final_norm"] = losses * 2 * checkpoint[:, None]
+        lines["logits"] = losses * activations.logits_bytes(architecture, table, part)[:, None]
+    return lines
+
+
+def layer_bytes(table: LayoutTable, setting: Setting, part: activations.Split) -> tuple[Array, Array]:
+    """Activations of one dense and one sparse layer for one micro-batch, (N,) each. [B]."""
+    architecture = setting.architecture
+    sparse = activations.sparse_layer_bytes(architecture, part)
+    if setting.profile.activation_terms == "by_term":
+        return activations.dense_layer_bytes(architecture, part), sparse
+    flat = activations.flat_layer_bytes(part.tokens, architecture.hidden, table.tp, table.sequence_parallel)
+    return flat * part.element / 2.0, sparse
+
+
+def stages_in_flight(table: LayoutTable, stages: Stages, setting: Setting) -> Array:
+    """Micro-batches whose activations each stage holds, (N, S). [1]."""
+    micro_batches = table.micro_batches(setting.workload.global_batch)[:, None]
+    return schedule.in_flight(
+        table.schedule[:, None],
+        stages.index,
+        table.pp[:, None],
+        micro_batches,
+        table.vpp[:, None],
+        table.micro_batch_group[:, None],
+    )

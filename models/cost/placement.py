@@ -1,0 +1,123 @@
+"""From the rank order to strides, from strides to which tiers a group of ranks crosses.
+
+Ranks are numbered innermost axis first. The dense grid has the axes tp, cp, dp, pp of the order
+with ep left out; the expert grid has etp (in tp's place), ep, edp (in dp's place) and pp, with cp
+left out (NVIDIA/Megatron-LM megatron/core/parallel_state.py, `RankGenerator`).
+
+Symbols: n ranks in a group, sigma its stride in ranks, U GPUs a tier's unit joins,
+N layouts, K tiers.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cost.table import IntVector, LayoutTable
+from models.hardware import Cluster
+from models.layout import Axis
+
+Array = NDArray[np.float64]
+
+DENSE_AXES: tuple[Axis, ...] = ("tp", "cp", "dp", "pp")
+EXPERT_AXES: tuple[Axis, ...] = ("tp", "ep", "dp", "pp")
+
+
+@dataclass(frozen=True)
+class Group:
+    """The ranks of one collective: along one axis, or along two."""
+
+    sizes: tuple[IntVector, ...]
+    """n of each axis, (N,). [1]"""
+    strides: tuple[IntVector, ...]
+    """sigma of each axis, (N,). [ranks]"""
+
+    @property
+    def size(self) -> IntVector:
+        """Ranks in the group, (N,). [1]."""
+        return np.asarray(np.multiply.reduce(np.stack(self.sizes), axis=0))
+
+
+def dense_strides(table: LayoutTable) -> dict[Axis, IntVector]:
+    """Stride of each axis of the dense grid, (N,). [ranks].
+
+    With the order [tp, cp, pp, dp] and degrees 8, 1, 16, 128 a rank is tp + 8 pp + 128 dp.
+    """
+    degrees = {"tp": table.tp, "cp": table.cp, "dp": table.dp, "pp": table.pp}
+    return _strides(table, DENSE_AXES, degrees)  # type: ignore[arg-type]
+
+
+def expert_strides(table: LayoutTable) -> dict[Axis, IntVector]:
+    """Stride of each axis of the expert grid, (N,): "tp" is etp's, "dp" is edp's. [ranks]."""
+    degrees = {"tp": table.etp, "ep": table.ep, "dp": table.edp, "pp": table.pp}
+    return _strides(table, EXPERT_AXES, degrees)  # type: ignore[arg-type]
+
+
+def _strides(
+    table: LayoutTable, axes: tuple[Axis, ...], degrees: dict[Axis, IntVector]
+) -> dict[Axis, IntVector]:
+    """Product of the degrees of the axes before each one in the row's order."""
+    strides: dict[Axis, IntVector] = {}
+    for axis in axes:
+        stride = np.ones(len(table), dtype=np.int64)
+        for other in axes:
+            before = np.array([order.index(other) < order.index(axis) for order in table.orders], dtype=bool)
+            stride *= np.where(before[table.order], degrees[other], 1)
+        strides[axis] = stride
+    return strides
+
+
+def groups(table: LayoutTable) -> dict[str, Group]:
+    """Every group a layout communicates in: tp, cp, pp, dp (with cp), etp, ep, edp."""
+    dense, expert = dense_strides(table), expert_strides(table)
+    return {
+        "tp": Group((table.tp,), (dense["tp"],)),
+        "cp": Group((table.cp,), (dense["cp"],)),
+        "pp": Group((table.pp,), (dense["pp"],)),
+        "dp": Group((table.cp, table.dp), (dense["cp"], dense["dp"])),
+        "etp": Group((table.etp,), (expert["tp"],)),
+        "ep": Group((table.ep,), (expert["ep"],)),
+        "edp": Group((table.edp,), (expert["dp"],)),
+    }
+
+
+def group_ranks(size: int, stride: int, rank: int) -> list[int]:
+    """Ranks of the group along one axis that holds a rank.
+
+    >>> group_ranks(16, 8, 3)[:2], group_ranks(16, 8, 3)[-1], group_ranks(128, 128, 3)[-1]
+    ([3, 11], 123, 16259)
+    """
+    start = rank - (rank // stride) % size * stride
+    return list(range(start, start + size * stride, stride))
+
+
+def members(group: Group, cluster: Cluster) -> NDArray[np.int64]:
+    """Ranks of a group that share one unit of each tier, (N, K), told for the worst-placed group.
+
+    A group occupies aligned blocks of n sigma consecutive ranks. It is whole in a unit when the
+    block divides U; else a straddled unit is sure of gcd(n sigma, U) / sigma of its ranks. Along
+    two axes the outer one only adds ranks where the inner one is whole. The last tier joins all.
+    """
+    columns = [_members(group, tier.gpus) for tier in cluster.tiers[:-1]]
+    return np.stack([*columns, group.size], axis=1)
+
+
+def _members(group: Group, unit: int | None) -> IntVector:
+    assert unit is not None
+    inside = [_along_axis(n, sigma, unit) for n, sigma in zip(group.sizes, group.strides, strict=True)]
+    if len(inside) == 1:
+        return inside[0]
+    (n0, n1), (s0, s1) = group.sizes, group.strides
+    first_inner = s0 <= s1
+    inner, outer = np.where(first_inner, inside[0], inside[1]), np.where(first_inner, inside[1], inside[0])
+    whole = inner == np.where(first_inner, n0, n1)
+    return np.where(whole, inner * outer, inner)
+
+
+def _along_axis(size: IntVector, stride: IntVector, unit: int) -> IntVector:
+    block = size * stride
+    inside = np.where(unit % block == 0, size, np.maximum(unit // stride, 1))
+    odd = (unit % block != 0) & (stride < unit) & ~((block % unit == 0) & (unit % stride == 0))
+    if odd.any():
+        inside[odd] = np.maximum(np.gcd(block[odd], unit) // stride[odd], 1)
+    return inside

@@ -1,0 +1,50 @@
+"""Price layouts: memory, traffic and time of N at once."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cost.memory import peak_bytes
+from models.cost.setting import Setting
+from models.cost.stages import Stages, stage_kinds
+from models.cost.step_time import StepTime, Traffic, all_traffic, step_time
+from models.cost.table import IntVector, LayoutTable
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """What a search ranks by; each (N,)."""
+
+    peak_bytes: IntVector
+    """Heaviest stage. [B]"""
+    step_time_s: Array
+    """One optimizer step. [s]"""
+    sent_bytes_per_gpu: Array
+    """Sent in a step over all dimensions. [B]"""
+
+
+def estimate(table: LayoutTable, setting: Setting) -> Estimates:
+    """Price every layout of a table."""
+    stages, traffic, time = price(table, setting)
+    sent = np.add.reduce(list(sent_bytes(table, stages, traffic, setting).values()))
+    return Estimates(peak_bytes(table, setting), time.total, sent)
+
+
+def price(table: LayoutTable, setting: Setting) -> tuple[Stages, Traffic, StepTime]:
+    """Return the kinds of stages, what they send and how long a step takes."""
+    stages = stage_kinds(table, setting.architecture, setting.profile.real_valued_stages)
+    traffic = all_traffic(table, stages, setting)
+    return stages, traffic, step_time(table, stages, traffic, setting)
+
+
+def sent_bytes(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting) -> dict[str, Array]:
+    """Bytes the GPU that sends the most sends in a step, by dimension, (N,). [B]."""
+    runs = table.micro_batches(setting.workload.global_batch)
+    layered = {"tp": traffic.tp, "cp": traffic.cp, "ep": traffic.ep}
+    sent = {name: runs * one.sent.on(stages).max(axis=1) for name, one in layered.items()}
+    sent["pp"] = traffic.pp.sent
+    sent["dp"] = traffic.dp.sent.max(axis=1)
+    return sent

@@ -1,0 +1,94 @@
+"""Everything one layout costs, in the words of the answer."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cost.compute import model_flops_per_token, peak_flops
+from models.cost.memory import PART_OF_LINE, memory_lines, stages_in_flight
+from models.cost.price import price
+from models.cost.setting import Setting
+from models.cost.stages import Stages, every_stage
+from models.cost.table import LayoutTable
+from models.cost.traffic_report import dimension_traffic
+from models.estimate import Candidate, Memory, StageMemory, Time
+from models.layout import Layout
+
+PARTS = ("weights", "gradients", "optimizer", "activations", "buffers", "overhead")
+
+
+def candidate(layout: Layout, setting: Setting) -> Candidate:
+    """Return the full report of one layout."""
+    table = LayoutTable.of([layout])
+    stages, traffic, time = price(table, setting)
+    parts = {name: float(value[0]) for name, value in time.parts.items()}
+    step = math.fsum(parts.values())
+    tokens = setting.workload.tokens_per_step / step
+    flops = model_flops_per_token(
+        setting.architecture, setting.workload.sequence_length, setting.profile.model_flops
+    )
+    rate = flops * tokens / setting.gpus
+    return Candidate(
+        layout=layout,
+        step_time_s=step,
+        tokens_per_s=tokens,
+        tokens_per_s_per_gpu=tokens / setting.gpus,
+        tflops_per_gpu=rate / 1e12,
+        mfu=rate / peak_flops(setting.cluster.gpu, setting.workload.precision),
+        time=Time(**parts),
+        memory=memory_report(layout, setting),
+        traffic=dimension_traffic(table, stages, traffic, time, setting),
+        warnings=_warnings(layout, setting),
+    )
+
+
+def memory_report(layout: Layout, setting: Setting) -> Memory:
+    """Return the bytes of every stage, its six parts and their lines."""
+    table = LayoutTable.of([layout])
+    real = setting.profile.real_valued_stages
+    stages = every_stage(layout.pp, layout.vpp, setting.architecture, layout.stage_layers, real)
+    lines = memory_lines(table, stages, setting)
+    held = stages_in_flight(table, stages, setting)
+    rows = tuple(_stage(i, lines, stages, float(held[0, i])) for i in range(layout.pp))
+    heaviest = max(rows, key=lambda row: (row.total_bytes, -row.stage))
+    spare = heaviest.activations_bytes + heaviest.buffers_bytes
+    return Memory(
+        limit_bytes=setting.memory_limit_bytes,
+        peak_bytes=heaviest.total_bytes,
+        peak_upper_bytes=heaviest.total_bytes + math.ceil(spare * setting.profile.fragmentation_upper),
+        peak_stage=heaviest.stage,
+        headroom_bytes=setting.memory_limit_bytes - heaviest.total_bytes,
+        stages=rows,
+    )
+
+
+def _stage(index: int, lines: dict[str, NDArray[np.int64]], stages: Stages, held: float) -> StageMemory:
+    details = {name: int(value[0, index]) for name, value in lines.items() if value[0, index]}
+    parts = {f"{part}_bytes": sum(v for n, v in details.items() if PART_OF_LINE[n] == part) for part in PARTS}
+    return StageMemory(
+        stage=index,
+        layers=float(stages.dense[0, index] + stages.sparse[0, index]),
+        in_flight=held,
+        **parts,
+        total_bytes=sum(parts.values()),
+        details=details,
+    )
+
+
+def _warnings(layout: Layout, setting: Setting) -> tuple[str, ...]:
+    """What a reader should know about this layout before he trusts or starts it."""
+    domain = setting.cluster.tiers[0]
+    fast = domain.gpus or setting.gpus
+    found = []
+    if layout.tp > 1 and (layout.tp > fast or fast % layout.tp):
+        found.append(
+            f"TP {layout.tp} leaves the {domain.name} domain of {fast} GPUs: its traffic crosses the network."
+        )
+    if layout.micro_batches < layout.pp:
+        found.append(
+            f"{layout.micro_batches} micro-batches on {layout.pp} stages: the pipeline is mostly idle."
+        )
+    if setting.profile.name == "calibrated":
+        found.append("Step time is not yet fitted to measured runs: no band is given.")
+    return tuple(found)

@@ -1,0 +1,123 @@
+"""Layers to pipeline stages: the balanced split, and the kinds of stages it makes.
+
+A layout's stages fall into few kinds (same layers, same ends), and within a kind the first stage
+holds the most micro-batches in flight, so pricing one stage of each kind prices them all exactly.
+
+Symbols: p pipeline stages, v interleaved chunks a stage, C = p v chunks, L layers,
+N layouts, S kinds (padded by repeating a kind with count 0).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.architecture import Architecture
+from models.cost.table import LayoutTable
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Stages of N layouts, S columns each; every field has shape (N, S)."""
+
+    index: Array
+    """Pipeline stage, from 0."""
+    dense: Array
+    """Dense decoder layers on it (real-valued under the textbook profile)."""
+    sparse: Array
+    """Mixture-of-experts layers on it."""
+    first: Array
+    """1 where it holds the input embedding."""
+    last: Array
+    """1 where it holds the final norm, the head and the loss."""
+    count: Array
+    """Stages of this kind; 0 for padding."""
+
+    def take(self, rows: NDArray[np.int64]) -> "Stages":
+        """Return the chosen rows."""
+        return Stages(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+
+@lru_cache(maxsize=4096)
+def balanced_split(layers: int, chunks: int) -> tuple[int, ...]:
+    """Return the layers of each chunk: equal within one, the ends lighter.
+
+    With m = ceil(L / C) a chunk, the m C - L layers too many are taken one each from the last
+    chunk (it has the head and the loss), the first (the embedding, the most in flight), then the
+    second, third, …, since earlier stages hold more micro-batches in flight.
+
+    >>> balanced_split(126, 16) == (7,) + (8,) * 14 + (7,)
+    True
+    >>> balanced_split(32, 3), balanced_split(46, 4), balanced_split(61, 16)[:3]
+    ((11, 11, 10), (11, 12, 12, 11), (3, 3, 4))
+    """
+    most = -(-layers // chunks)
+    split = [most] * chunks
+    order = [chunks - 1, 0, *range(1, chunks - 1)]
+    for chunk in order[: most * chunks - layers]:
+        split[chunk] -= 1
+    return tuple(split)
+
+
+def stage_kinds(table: LayoutTable, architecture: Architecture, real_valued: bool) -> Stages:
+    """Return one stage of each kind for every layout.
+
+    Parameters
+    ----------
+    table : N layouts
+    architecture
+        Which layers are sparse.
+    real_valued
+        A middle stage of L/p layers stands for all (the textbook profile).
+    """
+    keys, inverse = np.unique(table.pp * 100_000 + table.vpp, return_inverse=True)
+    pairs = [(int(key) // 100_000, int(key) % 100_000) for key in keys]
+    rows = [_kinds(*pair, architecture, table.stage_layers, real_valued) for pair in pairs]
+    width = max((len(row) for row in rows), default=1)
+    padded = [row + ((*row[0][:5], 0.0),) * (width - len(row)) for row in rows]
+    grid = np.array(padded, dtype=np.float64).reshape(len(rows), width, 6)[inverse.reshape(-1)]
+    return Stages(*np.moveaxis(grid, 2, 0))
+
+
+def every_stage(
+    pp: int, vpp: int, architecture: Architecture, split: tuple[int, ...] | None, real_valued: bool
+) -> Stages:
+    """Return all p stages of one layout, shape (1, p)."""
+    rows = _stages(pp, vpp, architecture, split, real_valued)
+    return Stages(*np.array(rows, dtype=np.float64).T[:, None, :])
+
+
+Row = tuple[float, float, float, float, float, float]
+
+
+@lru_cache(maxsize=4096)
+def _kinds(
+    pp: int, vpp: int, architecture: Architecture, split: tuple[int, ...] | None, real_valued: bool
+) -> tuple[Row, ...]:
+    kinds: dict[tuple[float, ...], list[float]] = {}
+    for index, *shape, count in _stages(pp, vpp, architecture, split, real_valued):
+        kinds.setdefault(tuple(shape), [index, 0.0])[1] += count
+    return tuple((found[0], *shape, found[1]) for shape, found in kinds.items())  # type: ignore[misc]
+
+
+def _stages(
+    pp: int, vpp: int, architecture: Architecture, split: tuple[int, ...] | None, real_valued: bool
+) -> list[Row]:
+    sparse = architecture.sparse_layers()
+    if real_valued:
+        moe = sum(sparse) / pp
+        return [(i, architecture.layers / pp - moe, moe, 0.0, 0.0, 1.0) for i in range(pp)]
+    layers = split or balanced_split(architecture.layers, pp * vpp)
+    bounds = np.concatenate([[0], np.cumsum(layers)])
+    return [_stage(i, pp, vpp, bounds, sparse) for i in range(pp)]
+
+
+def _stage(index: int, pp: int, vpp: int, bounds: NDArray[np.int64], sparse: Sequence[bool]) -> Row:
+    chunks = [index + turn * pp for turn in range(vpp)]
+    held = [layer for c in chunks for layer in sparse[bounds[c] : bounds[c + 1]]]
+    moe = float(sum(held))
+    return (float(index), len(held) - moe, moe, float(index == 0), float(index == pp - 1), 1.0)

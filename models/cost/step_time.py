@@ -1,0 +1,185 @@
+"""From compute and traffic to the time of an optimizer step: what waits, what hides, the sum.
+
+The limiting stage (the one whose micro-batch takes longest) sets the pace: it works G micro-batches
+and waits for the pipeline to fill and drain.
+
+    step = G t_max + (sum over stages of t_i - t_max) / v + exposed PP + exposed DP + optimizer
+
+Symbols: G micro-batches, t_i time of one micro-batch on stage i, v interleaved chunks,
+N layouts, S kinds of stages. Everything is in seconds.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cost import state
+from models.cost.compute import compute_seconds
+from models.cost.setting import Setting
+from models.cost.shards import RankParameters, rank_parameters
+from models.cost.stages import Stages
+from models.cost.table import RING, LayoutTable
+from models.cost.traffic import (
+    DataTraffic,
+    LayerTraffic,
+    PipelineTraffic,
+    Route,
+    cp_traffic,
+    dp_traffic,
+    ep_traffic,
+    pp_traffic,
+    routes,
+    tp_traffic,
+)
+
+Array = NDArray[np.float64]
+
+FORWARD_SHARE = 1 / 3
+"""Forward's part of a micro-batch: a backward is two forwards. [1]"""
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What every dimension sends."""
+
+    tp: LayerTraffic
+    cp: LayerTraffic
+    ep: LayerTraffic
+    pp: PipelineTraffic
+    dp: DataTraffic
+    routes: dict[str, Route]
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Seconds of a step, (N,) each; `parts` adds up to `total`."""
+
+    parts: dict[str, Array]
+    limiting: NDArray[np.int64]
+    """Column of the kind of stage that sets the pace, (N,)."""
+
+    @property
+    def total(self) -> Array:
+        """The step, (N,). [s]."""
+        return np.asarray(np.add.reduce(list(self.parts.values())))
+
+
+def all_traffic(table: LayoutTable, stages: Stages, setting: Setting) -> Traffic:
+    """Place every group once and reckon every dimension."""
+    placed = routes(table, setting)
+    parameters = rank_parameters(table, stages, setting.architecture, setting.profile.real_valued_stages)
+    return Traffic(
+        tp=tp_traffic(table, setting, placed),
+        cp=cp_traffic(table, setting, placed),
+        ep=ep_traffic(table, setting, placed),
+        pp=pp_traffic(table, setting, placed),
+        dp=dp_traffic(table, parameters, stages.dense + stages.sparse, setting, placed),
+        routes=placed,
+    )
+
+
+def step_time(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting) -> StepTime:
+    """Time of a step in parts that add up."""
+    profile = setting.profile
+    compute, again = compute_seconds(table, setting)
+    per_stage = {
+        "compute_s": compute.on(stages),
+        "recompute_s": again.on(stages),
+        "tp_exposed_s": tp_exposed(table, traffic.tp, stages, setting),
+        "cp_exposed_s": cp_exposed(table, traffic.cp, compute.on(stages), stages, setting),
+        "ep_exposed_s": traffic.ep.seconds.on(stages),
+    }
+    micro_batch = np.add.reduce(list(per_stage.values()))
+    limiting = micro_batch.argmax(axis=1)
+    rows = np.arange(len(table))
+    runs = table.micro_batches(setting.workload.global_batch)
+    parts = {name: runs * value[rows, limiting] for name, value in per_stage.items()}
+    pace = micro_batch[rows, limiting]
+    parts["pp_exposed_s"] = pp_exposed(table, traffic.pp, pace, setting)
+    parts["dp_exposed_s"] = dp_exposed(table, traffic.dp, micro_batch, setting)
+    fill = (micro_batch * stages.count).sum(axis=1) - pace
+    parts["bubble_s"] = np.maximum(fill, 0.0) / table.vpp * float(profile.bubble)
+    parts["optimizer_s"] = optimizer_seconds(table, stages, setting)
+    parts["other_s"] = np.full(len(table), profile.host_seconds_per_step)
+    return StepTime(parts, limiting)
+
+
+def tp_exposed(table: LayoutTable, traffic: LayerTraffic, stages: Stages, setting: Setting) -> Array:
+    """TP of a micro-batch that compute waits for: all of it, or what chunked overlap leaves, (N, S)."""
+    left = np.where(table.tp_overlap == 1, setting.profile.tp_overlap_exposed, 1.0)
+    return traffic.seconds.on(stages) * left[:, None]
+
+
+def cp_exposed(
+    table: LayoutTable, traffic: LayerTraffic, compute: Array, stages: Stages, setting: Setting
+) -> Array:
+    """CP of a micro-batch that compute waits for: an exchange before the attention, or a ring behind it.
+
+    A ring overlaps each block's transfer with the attention on the block before, so only what is
+    longer than the stage's compute is exposed.
+    """
+    seconds = traffic.seconds.on(stages)
+    if not setting.profile.cp_hides_behind_attention:
+        return seconds
+    ring = (table.cp_comm == RING)[:, None]
+    return np.where(ring, np.maximum(seconds - compute, 0.0), seconds)
+
+
+def pp_exposed(table: LayoutTable, traffic: PipelineTraffic, pace: Array, setting: Setting) -> Array:
+    """PP messages the step waits for, (N,).
+
+    Filling and draining wait for 2 (p - 1) messages. In between, plain 1F1B waits for its two
+    messages a micro-batch; interleaving sends them behind the next chunk and waits only for what
+    exceeds a micro-batch's work (Megatron overlaps point-to-point only when interleaving).
+    """
+    if setting.profile.pp_hidden:
+        return np.zeros(len(table))
+    runs = table.micro_batches(setting.workload.global_batch)
+    edges = 2 * (table.pp - 1) * traffic.message_seconds
+    plain = 2 * traffic.message_seconds
+    hidden = np.maximum(2 * table.vpp * traffic.message_seconds - pace, 0.0)
+    steady = runs * np.where(table.vpp > 1, hidden, plain)
+    return np.where(table.pp > 1, edges + steady, 0.0)
+
+
+def dp_exposed(table: LayoutTable, traffic: DataTraffic, micro_batch: Array, setting: Setting) -> Array:
+    """DP traffic the step waits for on its slowest stage, (N,).
+
+    Overlapped, each reduction hides behind one micro-batch's backward and each gather behind one
+    pass (ZeRO-1 and 2: the next step's first forward), so with R reductions and W gathers
+    max(0, t_reduce - R backward) + max(0, t_gather - W forward) is exposed; without overlap all is.
+    """
+    if setting.profile.dp_hidden:
+        return np.zeros(len(table))
+    runs = table.micro_batches(setting.workload.global_batch)
+    reductions = state.reductions(table.zero, table.gradient_reduce, runs)[:, None]
+    gathers = state.gathers(table.zero, table.weight_gather, runs)[:, None]
+    overlapped = (table.dp_overlap == 1)[:, None]
+    behind_backward = np.where(overlapped, reductions * micro_batch * (1 - FORWARD_SHARE), 0.0)
+    behind_forward = np.where(overlapped, gathers * micro_batch * FORWARD_SHARE, 0.0)
+    exposed = np.maximum(traffic.gradient_seconds - behind_backward, 0.0)
+    exposed = exposed + np.maximum(traffic.weight_seconds - behind_forward, 0.0)
+    slowest: Array = exposed.max(axis=1)
+    return slowest
+
+
+def optimizer_seconds(table: LayoutTable, stages: Stages, setting: Setting) -> Array:
+    """Time to stream the rank's optimizer state through HBM, on the fullest stage, (N,)."""
+    parameters = rank_parameters(table, stages, setting.architecture, setting.profile.real_valued_stages)
+    moved = (
+        setting.profile.optimizer_passes
+        * state.recipe(setting.workload).optimizer
+        * _owned(table, parameters)
+    )
+    rate = setting.cluster.gpu.memory_bandwidth_bytes_per_s * setting.profile.memory_bandwidth_fraction
+    fullest: Array = moved.max(axis=1) / rate
+    return fullest
+
+
+def _owned(table: LayoutTable, parameters: RankParameters) -> Array:
+    """Parameters whose optimizer state the rank keeps, (N, S)."""
+    sharded = table.zero >= 1
+    dense = np.where(sharded, table.dp * table.cp, 1)[:, None]
+    routed = np.where(sharded, table.edp, 1)[:, None]
+    return parameters.shared / dense + parameters.routed / routed

@@ -1,0 +1,288 @@
+"""What each dimension sends in a step, how often, over which tiers, and how long the wire is busy.
+
+TP, CP and EP are told a layer and micro-batch (`PerLayer`), PP a message, DP a stage and step.
+
+Symbols: T tokens of a micro-batch on one CP rank, h hidden, a bytes of an activation,
+t c e the degrees of TP, CP, EP, G micro-batches, v interleaved chunks. Bytes are sent bytes. [B]
+
+References
+----------
+.. [1] M. Shoeybi et al., "Megatron-LM", arXiv:1909.08053, section 3.
+.. [2] V. Korthikanti et al., arXiv:2205.05198, section 4.2.2.
+.. [3] H. Liu et al., "Ring attention", arXiv:2310.01889; S. Jacobs et al., "DeepSpeed Ulysses",
+   arXiv:2309.14509; Llama 3, arXiv:2407.21783, section 3.3.2 (all-gather).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.architecture import Architecture
+from models.cost import activations, state
+from models.cost.collectives import (
+    Fabric,
+    all_to_all_seconds,
+    all_to_all_sent,
+    fabric,
+    hierarchical_shares,
+    message_seconds,
+    neighbour_shares,
+    partner_shares,
+    reduce_scatter_sent,
+    ring_seconds,
+)
+from models.cost.placement import groups, members
+from models.cost.setting import Setting
+from models.cost.shards import RankParameters
+from models.cost.table import FULL, RING, ULYSSES, LayoutTable
+from models.cost.units import PerLayer
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Route:
+    """A group as placed: its ranks inside each tier's unit, and the share of bytes on each tier."""
+
+    members: NDArray[np.int64]
+    """(N, K). [1]"""
+    shares: Array
+    """(N, K), for the operation this group runs. [1]"""
+
+
+@dataclass(frozen=True)
+class LayerTraffic:
+    """One dimension's traffic in a layer and micro-batch."""
+
+    count: PerLayer
+    """Collectives. [1]"""
+    sent: PerLayer
+    """Bytes the rank sends. [B]"""
+    seconds: PerLayer
+    """Time on the wire. [s]"""
+    message: Array
+    """Payload of one collective, (N,). [B]"""
+
+
+def routes(table: LayoutTable, setting: Setting) -> dict[str, Route]:
+    """Place every group of every layout on the cluster's tiers."""
+    hierarchical = setting.profile.hierarchical_collectives
+    found = {}
+    for name, group in groups(table).items():
+        inside = members(group, setting.cluster)
+        share = hierarchical_shares if hierarchical else partner_shares
+        share = {"ep": partner_shares, "pp": neighbour_shares}.get(name, share)
+        found[name] = Route(inside, share(inside))
+    return found
+
+
+def wire(setting: Setting) -> Fabric:
+    """Return the fabric as the profile's collectives see it."""
+    return fabric(setting.cluster, setting.profile)
+
+
+def tp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> LayerTraffic:
+    """TP: an all-reduce of a T h after attention and after the feed-forward, each way [1].
+
+    Four a layer and micro-batch; with sequence parallelism each is a reduce-scatter and an
+    all-gather of the same bytes [2], and the backward gathers the two stored inputs again. Full
+    recompute repeats the forward's two. A sparse layer has the attention's two, two more for a
+    shared expert, and those of its experts' own TP group over the dispatched copies.
+    """
+    part = activations.split(table, setting.workload)
+    message = part.element * part.tokens * setting.architecture.hidden
+    regather = 0.5 * (setting.profile.tp_regathers & (table.sequence_parallel == 1))
+    repeat = (table.recompute == FULL).astype(np.float64)
+    block = 2 + repeat + regather
+    pairs = PerLayer(2 * block, 2 * block, first=np.ones(len(table)), last=1.0 + regather)
+    extra = np.zeros_like(block)
+    if setting.architecture.moe is not None and not setting.profile.real_valued_stages:
+        shared = setting.architecture.moe.shared_expert_ffn > 0
+        pairs = PerLayer(pairs.dense, block * (2 if shared else 1), first=pairs.first, last=pairs.last)
+        copies = activations.dispatched_tokens(setting.architecture, part)
+        experts = part.element * copies * setting.architecture.hidden
+        extra = (2 + repeat) * 2 * reduce_scatter_sent(experts, table.etp)
+    each = 2 * reduce_scatter_sent(message, table.tp)
+    sent = _scaled(pairs, each)
+    sent = PerLayer(sent.dense, sent.sparse + extra, first=sent.first, last=sent.last)
+    seconds = _ring_time(sent, pairs, placed["tp"], wire(setting))
+    return LayerTraffic(_collectives(pairs, repeat, table), sent, seconds, message)
+
+
+def _collectives(pairs: PerLayer, repeat: Array, table: LayoutTable) -> PerLayer:
+    """All-reduce equivalents, the backward's re-gathers apart."""
+    some = (table.tp > 1).astype(np.float64)
+    dense = (4 + 2 * repeat) * some
+    return PerLayer(dense, np.floor(pairs.sparse) * some, first=some, last=some)
+
+
+def _scaled(count: PerLayer, each: Array) -> PerLayer:
+    return PerLayer(count.dense * each, count.sparse * each, first=count.first * each, last=count.last * each)
+
+
+def _ring_time(sent: PerLayer, pairs: PerLayer, route: Route, link: Fabric) -> PerLayer:
+    def time(bytes_: Array | float, passes: Array | float) -> Array:
+        return ring_seconds(np.asarray(bytes_), route.shares, route.members, 2 * np.asarray(passes), link)
+
+    return PerLayer(
+        time(sent.dense, pairs.dense),
+        time(sent.sparse, pairs.sparse),
+        first=time(sent.first, pairs.first),
+        last=time(sent.last, pairs.last),
+    )
+
+
+def key_value_bytes(architecture: Architecture, tokens: Array, tp: Array, element: float) -> Array:
+    """Keys and values of a whole sequence's group on one TP rank: a T c (d_k + d_v) max(n_kv / t, 1).
+
+    One key-value head of 128 at 131,072 tokens in BF16 is 67.1 MB.
+
+    >>> shape = dict(hidden=8, layers=1, heads=8, kv_heads=8, head_size=128, ffn=8, vocabulary=8)
+    >>> key_value_bytes(Architecture(name="t", **shape), np.array([131072.0]), np.array([8.0]), 2.0)
+    array([67108864.])
+    """
+    mla = architecture.mla
+    if mla is not None:
+        width = mla.nope_head_size + mla.rope_head_size + mla.value_head_size
+        return element * tokens * width * architecture.heads / tp
+    heads = np.maximum(architecture.kv_heads / tp, 1.0)
+    return element * tokens * 2 * architecture.head_size * heads
+
+
+def cp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> LayerTraffic:
+    """CP: keys and values over the group, three times a layer and micro-batch [3].
+
+    all-gather forward, again backward, and a reduce-scatter of their gradients: (c-1)/c KV each.
+    A ring passes the same bytes block by block. Ulysses sends queries, keys, values and output
+    through all-to-alls instead, forward and backward. Full recompute repeats the forward.
+    """
+    architecture = setting.architecture
+    part = activations.split(table, setting.workload)
+    cp = table.cp.astype(np.float64)
+    keys = key_value_bytes(architecture, part.tokens * cp, part.tp, part.element)
+    repeat = (table.recompute == FULL) * 1.0
+    ulysses = table.cp_comm == ULYSSES
+    queries = 2 * part.element * part.tokens * architecture.heads * architecture.head_size / part.tp
+    message = np.where(ulysses, queries + keys / cp, keys)
+    count = np.where(ulysses, 2.0, 3.0) + repeat
+    sent = count * reduce_scatter_sent(message, table.cp)
+    times = np.where(table.cp_comm == RING, count * (cp - 1), count)
+    route = placed["cp"]
+    seconds = ring_seconds(sent, route.shares, route.members, times, wire(setting))
+    counted = count * (table.cp > 1)
+    return LayerTraffic(PerLayer(counted, counted), PerLayer(sent, sent), PerLayer(seconds, seconds), message)
+
+
+def ep_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> LayerTraffic:
+    """EP: dispatch and combine, forward and backward: four all-to-alls a sparse layer and micro-batch.
+
+    Each spreads a k T/r h bytes, of which (e-1)/e leave the GPU. Full recompute repeats two.
+    """
+    zero = np.zeros(len(table))
+    moe = setting.architecture.moe
+    if moe is None:
+        none = PerLayer(zero, zero)
+        return LayerTraffic(none, none, none, zero)
+    part = activations.split(table, setting.workload)
+    message = part.element * part.tokens / part.residual * moe.experts_per_token * setting.architecture.hidden
+    count = (4.0 + 2.0 * (table.recompute == FULL)) * (table.ep > 1)
+    sent = count * all_to_all_sent(message, table.ep)
+    seconds = all_to_all_seconds(sent, placed["ep"].shares, count, wire(setting))
+    return LayerTraffic(PerLayer(zero, count), PerLayer(zero, sent), PerLayer(zero, seconds), message)
+
+
+@dataclass(frozen=True)
+class PipelineTraffic:
+    """PP messages of a middle stage; each (N,)."""
+
+    message: Array
+    """One boundary message, a T h / t. [B]"""
+    count: Array
+    """Messages a step: 2 v G on a middle stage, (2 v - 1) G where there are only ends. [1]"""
+    sent: Array
+    """Bytes a step. [B]"""
+    message_seconds: Array
+    """Time of one message. [s]"""
+
+
+def pp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> PipelineTraffic:
+    """PP: each micro-batch crosses each chunk boundary forward and backward."""
+    part = activations.split(table, setting.workload)
+    message = part.element * part.tokens * setting.architecture.hidden / part.tp
+    micro_batches = table.micro_batches(setting.workload.global_batch)
+    middle = np.where(table.pp > 2, 2 * table.vpp, 2 * table.vpp - 1) * micro_batches
+    count = np.where(table.pp > 1, middle, 0).astype(np.float64)
+    ones = np.ones_like(message)
+    seconds = message_seconds(message, placed["pp"].shares, ones, wire(setting))
+    return PipelineTraffic(message, count, count * message, seconds)
+
+
+@dataclass(frozen=True)
+class DataTraffic:
+    """DP traffic of each stage in a step; (N, S) unless said."""
+
+    gradient_sent: Array
+    weight_sent: Array
+    gradient_seconds: Array
+    weight_seconds: Array
+    routed_sent: Array
+    """Part of the sent bytes that goes over the experts' own data-parallel group."""
+    message: Array
+    """Payload of one gradient reduction over the whole stage, (N,). [B]"""
+    passes: Array
+    """Reductions and gathers of a step, (N,). [1]"""
+
+    @property
+    def sent(self) -> Array:
+        """Gradients and weights, (N, S). [B]."""
+        return self.gradient_sent + self.weight_sent
+
+
+def dp_traffic(
+    table: LayoutTable, parameters: RankParameters, layers: Array, setting: Setting, placed: dict[str, Route]
+) -> DataTraffic:
+    """DP: gradients reduced and weights gathered, dense over dp * cp, routed experts over edp.
+
+    ZeRO-3 reduces and gathers layer by layer, the others once for the whole stage.
+    """
+    runs = table.micro_batches(setting.workload.global_batch)
+    reduced = state.reductions(table.zero, table.gradient_reduce, runs)
+    gathered = state.gathers(table.zero, table.weight_gather, runs)
+    units = np.where((table.zero == 3)[:, None], layers, 1.0)
+    passes = (np.where(table.zero == 0, 2.0, reduced)[:, None] * units, gathered[:, None] * units)
+    dense = _over(placed["dp"], table.dp * table.cp, parameters.shared, passes, table, setting)
+    routed = [np.zeros_like(dense[0])] * 4
+    if setting.architecture.moe is not None:
+        routed = _over(placed["edp"], table.edp, parameters.routed, passes, table, setting)
+    both = [one + other for one, other in zip(dense, routed, strict=True)]
+    gradient_sent, weight_sent, gradient_seconds, weight_seconds = both
+    return DataTraffic(
+        gradient_sent=gradient_sent,
+        weight_sent=weight_sent,
+        gradient_seconds=gradient_seconds,
+        weight_seconds=weight_seconds,
+        routed_sent=routed[0] + routed[1],
+        message=(parameters.shared + parameters.routed).max(axis=1)
+        * state.recipe(setting.workload).gradient_sent,
+        passes=reduced + gathered,
+    )
+
+
+def _over(
+    route: Route,
+    shards: NDArray[np.int64],
+    count: Array,
+    passes: tuple[Array, Array],
+    table: LayoutTable,
+    setting: Setting,
+) -> list[Array]:
+    """Gradient and weight bytes, then their seconds, of one data-parallel group, (N, S) each."""
+    recipe, runs = state.recipe(setting.workload), table.micro_batches(setting.workload.global_batch)
+    gradient = state.gradient_traffic_bytes(table.zero, table.gradient_reduce, shards, runs, recipe)
+    weight = state.weight_traffic_bytes(table.zero, table.weight_gather, shards, runs, recipe)
+    one, link = np.ones(len(table)), wire(setting)
+    pace = ring_seconds(one, route.shares, route.members, 0.0, link)[:, None]
+    hops = ring_seconds(0 * one, route.shares, route.members, 1.0, link)[:, None]
+    sent = [count * gradient[:, None], count * weight[:, None]]
+    return [*sent, *(bytes_ * pace + times * hops for bytes_, times in zip(sent, passes, strict=True))]

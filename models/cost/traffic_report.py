@@ -1,0 +1,107 @@
+"""One layout's traffic by dimension and tier, in whole bytes that add up."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cost.price import sent_bytes
+from models.cost.setting import Setting
+from models.cost.stages import Stages
+from models.cost.step_time import StepTime, Traffic
+from models.cost.table import RING, ULYSSES, LayoutTable
+from models.cost.traffic import LayerTraffic, wire
+from models.estimate import DimensionTraffic, TierTraffic
+
+Array = NDArray[np.float64]
+
+WAITS = {"tp": True, "cp": True, "ep": True, "pp": False, "dp": False}
+"""Whether compute waits for a dimension by its nature: each layer needs TP, CP and EP; PP and DP
+have other micro-batches or layers to run behind."""
+
+
+def dimension_traffic(
+    table: LayoutTable, stages: Stages, traffic: Traffic, time: StepTime, setting: Setting
+) -> tuple[DimensionTraffic, ...]:
+    """Return what each dimension of more than one rank sends (a table of one layout)."""
+    sent = sent_bytes(table, stages, traffic, setting)
+    counts = _counts(table, stages, traffic, setting)
+    seconds = _seconds(table, stages, traffic, setting)
+    messages = {
+        "tp": traffic.tp.message,
+        "cp": traffic.cp.message,
+        "ep": traffic.ep.message,
+        "pp": traffic.pp.message,
+        "dp": traffic.dp.message,
+    }
+    return tuple(
+        DimensionTraffic(
+            dimension=name,
+            operation=_operation(name, table),
+            per_step=counts[name],
+            message_bytes=round(float(messages[name][0])),
+            **_tiers(float(sent[name][0]), seconds[name], _shares(name, traffic), setting),
+            seconds=seconds[name],
+            exposed_s=float(time.parts[f"{name}_exposed_s"][0]),
+            waits=WAITS[name],
+        )
+        for name in ("tp", "cp", "ep", "pp", "dp")
+        if sent[name][0] > 0
+    )
+
+
+def _tiers(sent: float, seconds: float, shares: Array, setting: Setting) -> dict[str, object]:
+    """Split a dimension's bytes and seconds over the tiers so that the parts add up to the whole."""
+    whole = [round(sent * float(share)) for share in shares]
+    busy = shares / wire(setting).bandwidth
+    part = busy / busy.sum() * seconds if busy.sum() else busy
+    tiers = tuple(
+        TierTraffic(tier=tier.name, sent_bytes_per_gpu=count, seconds=float(spent))
+        for tier, count, spent in zip(setting.cluster.tiers, whole, part, strict=True)
+        if count
+    )
+    return {"sent_bytes_per_gpu": sum(whole), "tiers": tiers}
+
+
+def _shares(name: str, traffic: Traffic) -> Array:
+    """Share of a dimension's bytes on each tier; DP weighs the dense group with the experts'."""
+    if name != "dp":
+        return np.asarray(traffic.routes[name].shares[0])
+    sent = traffic.dp.sent[0]
+    stage = int(sent.argmax())
+    routed = float(traffic.dp.routed_sent[0, stage] / sent[stage])
+    own: Array = (1 - routed) * traffic.routes["dp"].shares[0] + routed * traffic.routes["edp"].shares[0]
+    return own
+
+
+def _counts(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting) -> dict[str, float]:
+    runs = int(table.micro_batches(setting.workload.global_batch)[0])
+    layered = {"tp": traffic.tp, "cp": traffic.cp, "ep": traffic.ep}
+    counts = {name: runs * _busiest(one, stages, one.count.on(stages)) for name, one in layered.items()}
+    counts["pp"] = float(traffic.pp.count[0])
+    counts["dp"] = float(traffic.dp.passes[0])
+    return counts
+
+
+def _seconds(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting) -> dict[str, float]:
+    runs = int(table.micro_batches(setting.workload.global_batch)[0])
+    layered = {"tp": traffic.tp, "cp": traffic.cp, "ep": traffic.ep}
+    seconds = {name: runs * _busiest(one, stages, one.seconds.on(stages)) for name, one in layered.items()}
+    seconds["pp"] = float(traffic.pp.count[0] * traffic.pp.message_seconds[0])
+    stage = int(traffic.dp.sent[0].argmax())
+    seconds["dp"] = float((traffic.dp.gradient_seconds + traffic.dp.weight_seconds)[0, stage])
+    return seconds
+
+
+def _busiest(one: LayerTraffic, stages: Stages, values: Array) -> float:
+    """Value on the stage that sends the most."""
+    return float(values[0, int(one.sent.on(stages)[0].argmax())])
+
+
+def _operation(name: str, table: LayoutTable) -> str:
+    if name == "tp":
+        return "reduce_scatter+all_gather" if table.sequence_parallel[0] else "all_reduce"
+    if name == "cp":
+        how = int(table.cp_comm[0])
+        return {RING: "ring send_receive", ULYSSES: "all_to_all"}.get(how, "all_gather+reduce_scatter")
+    if name == "dp":
+        return "all_reduce" if table.zero[0] == 0 else "reduce_scatter+all_gather"
+    return {"ep": "all_to_all", "pp": "send_receive"}[name]
