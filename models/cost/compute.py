@@ -101,6 +101,14 @@ def peak_flops(gpu: Gpu, precision: Precision) -> float:
     return peak
 
 
+def model_flops_utilisation(flops_per_s: float, gpu: Gpu, precision: Precision) -> float:
+    """MFU: a GPU's model FLOPs a second over its dense peak (Chowdhery et al., arXiv:2204.02311, appendix B). [1].
+
+    400 TFLOP/s on an H100 are 0.404.
+    """
+    return flops_per_s / peak_flops(gpu, precision)
+
+
 def forward_matmul_flops(table: LayoutTable, setting: Setting, part: activations.Split) -> PerLayer:
     """Forward FLOPs of one rank in matrix products, a layer and micro-batch. [FLOP]."""
     architecture = setting.architecture

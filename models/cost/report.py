@@ -5,7 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.compute import model_flops_per_token, peak_flops
+from models.cost.compute import model_flops_per_token, model_flops_utilisation
 from models.cost.memory import PART_OF_LINE, memory_lines, stages_in_flight
 from models.cost.price import price
 from models.cost.setting import Setting
@@ -35,7 +35,7 @@ def candidate(layout: Layout, setting: Setting) -> Candidate:
         tokens_per_s=tokens,
         tokens_per_s_per_gpu=tokens / setting.gpus,
         tflops_per_gpu=rate / 1e12,
-        mfu=rate / peak_flops(setting.cluster.gpu, setting.workload.precision),
+        mfu=model_flops_utilisation(rate, setting.cluster.gpu, setting.workload.precision),
         time=Time(**parts),
         memory=memory_report(layout, setting),
         traffic=dimension_traffic(table, stages, traffic, time, setting),
