@@ -1,0 +1,178 @@
+"""Memory is right to the byte where arithmetic decides, and behaves where it predicts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.architecture import Architecture
+from models.cost import candidate
+from models.cost.memory import PART_OF_LINE, memory_lines, peak_bytes, stage_parts
+from models.cost.stages import balanced_split, every_stage, stage_kinds
+from models.cost.table import LayoutTable
+from models.estimate import StageMemory
+from models.layout import Layout
+from tests.builders import GPT3, LLAMA_405B, layout, setting, workload
+
+USABLE = 85_045_477_376
+MIXTRAL = Architecture(
+    name="mixtral", hidden=4096, layers=32, heads=32, kv_heads=8, head_size=128, ffn=14336, vocabulary=32000,
+    moe={"experts": 8, "experts_per_token": 2, "expert_ffn": 14336},
+)  # fmt: skip
+
+
+def meta(gradients: str, **knobs):
+    """Meta's own 405B layout: TP8 PP16 DP128, one layer less on either end."""
+    chosen = layout(tp=8, pp=16, dp=128, **knobs)
+    question = setting(
+        name="calibrated", workload=workload(gradient_dtype=gradients), memory_limit_bytes=USABLE
+    )
+    return candidate(chosen, question).memory
+
+
+AFAB = {"zero": 2, "schedule": "gpipe"}
+
+
+def before_buffers(stage: StageMemory) -> float:
+    end = stage.details.get("final_norm", 0) + stage.details.get("logits", 0)
+    return (stage.total_bytes - stage.buffers_bytes - stage.overhead_bytes - end) / 1e9
+
+
+@pytest.mark.parametrize(
+    ("gradients", "knobs", "stage_one_gb"),
+    [("bf16", {}, 77.0), ("bf16", AFAB, 81.3), ("fp32", {}, 83.3), ("fp32", AFAB, 87.7)],
+)
+def test_the_second_stage_of_metas_405b_layout_holds_what_is_reckoned_by_hand(gradients, knobs, stage_one_gb):
+    """Term by term with a fused SwiGLU, before buffers and overhead."""
+    stage = meta(gradients, **knobs).stages[1]
+    assert stage.layers == 8
+    assert before_buffers(stage) == pytest.approx(stage_one_gb, abs=0.12)
+
+
+def test_metas_405b_layout_fits_the_card_it_ran_on_and_not_by_much():
+    memory = meta("bf16")
+    assert memory.peak_stage == 1
+    assert 0 < memory.headroom_bytes < 8e9
+    assert memory.stages[0].layers == memory.stages[15].layers == 7
+
+
+def test_fp32_gradients_or_all_forward_all_backward_take_metas_layout_over_the_card():
+    assert meta("fp32").headroom_bytes < 0
+    assert meta("bf16", **AFAB).headroom_bytes < 0
+
+
+@pytest.mark.parametrize("name", ["textbook", "calibrated"])
+def test_the_six_parts_and_their_lines_add_up_on_every_stage(name):
+    memory = candidate(layout(tp=8, pp=16, dp=128), setting(name=name)).memory
+    for stage in memory.stages:
+        parts = [value for key, value in stage if key.endswith("_bytes") and key != "total_bytes"]
+        assert sum(parts) == stage.total_bytes == sum(stage.details.values())
+    assert memory.peak_bytes == max(stage.total_bytes for stage in memory.stages)
+
+
+def test_pricing_one_stage_of_each_kind_finds_the_heaviest_of_all_stages():
+    for pp, vpp in ((1, 1), (2, 1), (4, 3), (8, 1), (16, 2), (21, 1), (63, 2)):
+        chosen = layout(MIXTRAL if pp <= 16 else LLAMA_405B, 2048, tp=2, pp=pp, vpp=vpp, dp=4)
+        architecture = MIXTRAL if pp <= 16 else LLAMA_405B
+        question = setting(architecture, "calibrated", gpus=chosen.gpus)
+        table = LayoutTable.of([chosen])
+        every = every_stage(pp, vpp, architecture, chosen.stage_layers, real_valued=False)
+        whole = sum(memory_lines(table, every, question).values())
+        assert peak_bytes(table, question)[0] == whole.max()
+
+
+@given(layers=st.integers(1, 200), chunks=st.integers(1, 200))
+def test_the_balanced_split_gives_every_layer_a_chunk_and_every_chunk_a_layer(layers, chunks):
+    chunks = min(chunks, layers)
+    split = balanced_split(layers, chunks)
+    assert sum(split) == layers
+    assert min(split) >= 1
+    assert max(split) - min(split) <= 1
+    assert split[-1] <= min(split[:-1], default=split[-1]) + 0
+    assert split[0] <= max(split)
+
+
+def table_of(base: Layout, **columns: list[int]) -> LayoutTable:
+    """Rows that differ in the given columns only."""
+    count = len(next(iter(columns.values())))
+    table = LayoutTable.of([base] * count)
+    return replace(table, **{name: np.array(values) for name, values in columns.items()})
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2, 3])
+def test_more_data_parallel_ranks_never_hold_more_state(zero):
+    base = layout(GPT3, 4096, zero=zero, dp=1, gradient_reduce="per_micro_batch" if zero > 1 else "once")
+    table = table_of(base, dp=[1, 2, 4, 8, 16, 32])
+    question = setting(GPT3, "calibrated", workload=workload(2048, 4096))
+    lines = memory_lines(table, stage_kinds(table, GPT3, real_valued=False), question)
+    state = sum(
+        value for name, value in lines.items() if PART_OF_LINE[name] in ("weights", "gradients", "optimizer")
+    )
+    assert (np.diff(state.max(axis=1)) <= 0).all()
+
+
+def test_expert_parallel_shrinks_experts_and_not_what_their_tokens_keep():
+    table = table_of(layout(MIXTRAL, 64, dp=8), ep=[1, 2, 4, 8])
+    question = setting(MIXTRAL, "calibrated", gpus=8, workload=workload(4096, 64))
+    lines = memory_lines(table, stage_kinds(table, MIXTRAL, real_valued=False), question)
+    assert (np.diff(lines["layer_activations"][:, 0]) == 0).all()
+    assert (np.diff(lines["weights_routed"][:, 0]) < 0).all()
+
+
+def test_expert_state_is_sharded_over_the_experts_own_ranks_only():
+    """With ep = 8 of 8 ranks, edp = 1: ZeRO-1 leaves the experts' optimizer state whole."""
+    table = table_of(layout(MIXTRAL, 64, dp=8), ep=[1, 8])
+    question = setting(MIXTRAL, "calibrated", gpus=8, workload=workload(4096, 64))
+    lines = memory_lines(table, stage_kinds(table, MIXTRAL, real_valued=False), question)
+    experts = 32 * 8 * 3 * 4096 * 14336
+    assert lines["optimizer_routed"][:, 0].tolist() == [12 * experts // 8, 12 * experts // 8]
+    assert lines["weights_routed"][:, 0].tolist() == [2 * experts, 2 * experts // 8]
+
+
+degrees = st.sampled_from([1, 2, 4, 8])
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    tp=degrees,
+    cp=degrees,
+    dp=degrees,
+    pp=st.sampled_from([1, 2, 4]),
+    ep=degrees,
+    split_experts=st.booleans(),
+    zero=st.integers(0, 3),
+    recompute=st.sampled_from(["none", "selective", "full"]),
+    schedule=st.sampled_from(["gpipe", "1f1b"]),
+)
+def test_the_part_the_solver_bounds_is_least_without_expert_degrees(
+    tp, cp, dp, pp, ep, split_experts, zero, recompute, schedule
+):
+    etp = tp if split_experts else 1
+    if (tp * cp * dp) % (ep * etp):
+        return
+    shared = {"tp": tp, "cp": cp, "dp": dp, "pp": pp, "zero": zero, "recompute": recompute}
+    shared |= {"schedule": schedule if pp > 1 else "none"}
+    question = setting(MIXTRAL, "calibrated", gpus=tp * cp * dp * pp, workload=workload(4096, 512))
+    plain = LayoutTable.of([layout(MIXTRAL, 512, **shared)])
+    spread = LayoutTable.of([layout(MIXTRAL, 512, ep=ep, etp=etp, **shared)])
+    (rest, _), (spread_rest, routed) = stage_parts(plain, question), stage_parts(spread, question)
+    assert (rest <= spread_rest).all()
+    assert (spread_rest + routed).max() == peak_bytes(spread, question)[0]
+
+
+def test_full_recompute_keeps_inputs_and_one_working_layer():
+    kept = candidate(layout(tp=8, pp=16, dp=128, recompute="full"), setting(name="calibrated")).memory.stages[
+        1
+    ]
+    tokens, hidden = 8192, 16384
+    assert kept.details["layer_activations"] == 8 * 15 * 2 * tokens * hidden // 8
+    none = candidate(layout(tp=8, pp=16, dp=128), setting(name="calibrated")).memory.stages[1]
+    assert kept.details["working_layer"] == none.details["layer_activations"] // (8 * 15)
+
+
+def test_gpipe_holds_the_logits_of_every_micro_batch():
+    one = meta("bf16").stages[15].details["logits"]
+    assert one == 8192 * 129024 // 8 * 6
+    assert meta("bf16", **AFAB).stages[15].details["logits"] == 16 * one

@@ -1,0 +1,91 @@
+"""Groups are where the rank order puts them; what crosses a tier crosses it."""
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.cost.collectives import hierarchical_shares, neighbour_shares, partner_shares
+from models.cost.matrix import group_matrix
+from models.cost.placement import Group, groups, members
+from models.cost.table import LayoutTable
+from models.hardware import Cluster, Tier
+from tests.builders import H100, layout
+
+
+def cluster(*units: int) -> Cluster:
+    tiers = [Tier(name=f"t{unit}", gpus=unit, bandwidth_bytes_per_s=1e11) for unit in units]
+    return Cluster(
+        gpu=H100, gpus_per_node=units[0], tiers=(*tiers, Tier(name="all", bandwidth_bytes_per_s=1e10))
+    )
+
+
+def walked_members(sizes, strides, unit: int, gpus: int) -> int:
+    """Least number of a group's ranks in one unit, from the GPU's own seat, by walking every rank."""
+    ranks = np.arange(gpus)
+    identity = ranks.copy()
+    for size, stride in zip(sizes, strides, strict=True):
+        identity = identity - ranks // stride % size * stride
+    seats = {}
+    for rank in ranks:
+        seats.setdefault(identity[rank], []).append(rank // unit)
+    return min(places.count(place) for places in seats.values() for place in places)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    degrees=st.tuples(*[st.integers(1, 4)] * 4),
+    order=st.permutations(["tp", "cp", "ep", "dp", "pp"]),
+    unit=st.sampled_from([2, 3, 4, 6, 8]),
+)
+def test_no_group_is_placed_closer_than_its_worst_member_is(degrees, order, unit):
+    tp, cp, pp, dp = degrees
+    table = LayoutTable.of([layout(batch=dp * 12, tp=tp, cp=cp, pp=pp, dp=dp, rank_order=tuple(order))])
+    for name in ("tp", "cp", "pp", "dp"):
+        group = groups(table)[name]
+        found = int(members(group, cluster(unit))[0, 0])
+        sizes, strides = ([int(v[0]) for v in column] for column in (group.sizes, group.strides))
+        assert found <= walked_members(sizes, strides, unit, tp * cp * pp * dp)
+
+
+@pytest.mark.parametrize("order", list(permutations(["tp", "cp", "dp", "pp"])))
+def test_on_powers_of_two_placement_is_exact(order):
+    full = (*order, "ep")
+    table = LayoutTable.of([layout(batch=64, tp=2, cp=4, pp=2, dp=4, rank_order=full)])
+    for name in ("tp", "cp", "pp"):
+        group = groups(table)[name]
+        sizes, strides = ([int(v[0]) for v in column] for column in (group.sizes, group.strides))
+        for unit in (2, 4, 8, 16):
+            assert int(members(group, cluster(unit))[0, 0]) == walked_members(sizes, strides, unit, 64)
+
+
+def test_an_expert_group_is_consecutive_ranks_when_innermost():
+    table = LayoutTable.of([layout(batch=64, tp=2, cp=1, pp=2, dp=8, ep=8)])
+    group = groups(table)["ep"]
+    assert (int(group.sizes[0][0]), int(group.strides[0][0])) == (8, 1)
+    assert members(group, cluster(8)).tolist() == [[8, 8]]
+
+
+def group(size: int, stride: int) -> Group:
+    return Group((np.array([size]),), (np.array([stride]),))
+
+
+def test_tensor_parallel_four_straddles_six_gpu_nodes():
+    assert members(group(4, 1), cluster(6)).tolist() == [[2, 4]]
+    assert members(group(2, 1), cluster(6)).tolist() == [[2, 2]]
+
+
+@given(inner=st.integers(1, 64), times=st.integers(1, 64), more=st.integers(1, 64))
+def test_every_share_adds_up_to_all_that_is_sent(inner, times, more):
+    nested = np.array([[inner, inner * times, inner * times * more]])
+    for shares in (partner_shares, hierarchical_shares, neighbour_shares):
+        total = shares(nested).sum()
+        assert total == pytest.approx(1.0 if nested[0, -1] > 1 else 0.0)
+
+
+def test_rows_of_the_traffic_matrix_are_what_each_gpu_sends():
+    matrix = group_matrix(group(4, 2), 16, 6.0)
+    assert matrix.sum(axis=1).tolist() == [6.0] * 16
+    assert matrix[0].nonzero()[0].tolist() == [2, 4, 6]
