@@ -6,7 +6,7 @@ papers; `models/huggingface.py` maps the many spellings of `config.json` onto th
 
 from typing import Literal
 
-from models.base import Count, Schema
+from models.base import Count, Schema, Tokens
 
 
 class LatentAttention(Schema):
@@ -98,12 +98,16 @@ class Architecture(Schema):
     """One learned sink a head (gpt-oss)."""
     sliding_window: int | None = None
     """Tokens a query sees on sliding layers; changes attention FLOPs, never parameters."""
+    sliding_layers: int = 0
+    """How many layers slide; the others see every token before."""
     mla: LatentAttention | None = None
     """Latent attention in place of grouped-query attention."""
     moe: MixtureOfExperts | None = None
     """Sparse layers; null for a dense architecture."""
     mtp_layers: int = 0
     """Multi-token-prediction layers the checkpoint offers; counted only when asked for."""
+    max_positions: Tokens | None = None
+    """Tokens of a sequence the configuration was made for; a longer one only warns."""
     nominal_parameters: int | None = None
     """The round figure in the name (405e9); what the textbook profile reckons with."""
     nominal_active_parameters: int | None = None
@@ -121,7 +125,8 @@ class Architecture(Schema):
         if moe is None:
             return (False,) * self.layers
         return tuple(
-            i >= moe.dense_first and (i - moe.dense_first) % moe.every == moe.every - 1 if moe.every > 1
+            i >= moe.dense_first and (i - moe.dense_first) % moe.every == moe.every - 1
+            if moe.every > 1
             else i >= moe.dense_first
             for i in range(self.layers)
         )

@@ -2,6 +2,8 @@
 
 from typing import Any, Literal
 
+from pydantic import ConfigDict, Field
+
 from models.base import Schema
 from models.layout import Axis, Layout
 
@@ -137,9 +139,12 @@ class RuleStatement(Schema):
 class Change(Schema):
     """One field of the request, before and after."""
 
+    model_config = ConfigDict(serialize_by_alias=True, validate_by_name=True, validate_by_alias=True)
+
     field: str
     """JSON pointer into the request."""
-    from_: Any
+    from_: Any = Field(alias="from")
+    """What the request held; `from` in JSON."""
     to: Any
 
 

@@ -102,9 +102,9 @@ def peak_flops(gpu: Gpu, precision: Precision) -> float:
 
 
 def model_flops_utilisation(flops_per_s: float, gpu: Gpu, precision: Precision) -> float:
-    """MFU: a GPU's model FLOPs a second over its dense peak (Chowdhery et al., arXiv:2204.02311, appendix B). [1].
+    """MFU: a GPU's model FLOPs a second over its dense peak. [1].
 
-    400 TFLOP/s on an H100 are 0.404.
+    Chowdhery et al., arXiv:2204.02311, appendix B. 400 TFLOP/s on an H100 are 0.404.
     """
     return flops_per_s / peak_flops(gpu, precision)
 

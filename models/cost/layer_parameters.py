@@ -53,12 +53,33 @@ class _Block:
 
 
 def layer_parameters(architecture: Architecture, *, sparse: bool) -> LayerParameters:
+    """Count one decoder layer, dense or a mixture of experts.
+
+    h (a + 2 g) d + a d h + 3 h f + norms, with a plain feed-forward 2 h f; a sparse layer holds
+    E experts of 3 h f_e, the shared expert and a router of E h instead of the feed-forward.
+
+    Returns
+    -------
+    LayerParameters
+        Whole numbers. [1]
+
+    References
+    ----------
+    .. [1] What is split and what is whole: NVIDIA/Megatron-LM megatron/core/tensor_parallel/layers.py,
+       and for MLA's down-projections megatron/core/transformer/multi_latent_attention.py.
+
+    Examples
+    --------
+    One key-value head under two query heads, 8 wide: 8 * 4 * (2 + 2) + 8 * 8 = 192.
+
+    >>> tiny = dict(name="t", layers=1, hidden=8, heads=2, kv_heads=1, head_size=4, ffn=16, vocabulary=16)
+    >>> layer = layer_parameters(Architecture(**tiny), sparse=False)
+    >>> layer.attention, layer.mlp, layer.norms, layer.replicated
+    (192, 384, 16, 16)
+    """
     attention = _latent_attention(architecture) if architecture.mla else _attention(architecture)
-    mlp = (
-        _shared_expert(architecture)
-        if sparse
-        else _mlp(architecture, architecture.ffn, architecture.mlp_bias)
-    )
+    dense = _mlp(architecture, architecture.ffn, architecture.mlp_bias)
+    mlp = _shared_expert(architecture) if sparse else dense
     router = _router(architecture) if sparse else 0
     norms = architecture.norms_per_layer * norm_parameters(architecture)
     blocks = attention + mlp + _Block(replicated=router + norms)
@@ -137,7 +158,18 @@ def _experts(architecture: Architecture) -> int:
 
 
 def idle_expert_parameters(architecture: Architecture) -> int:
-    """Parameters of the experts of one layer that a token does not visit, (E - k) experts."""
+    """Parameters of the experts of one sparse layer that a token does not visit.
+
+    (E - k) (parameters of one expert)
+
+    Examples
+    --------
+    >>> from models.architecture import MixtureOfExperts
+    >>> moe = MixtureOfExperts(experts=4, experts_per_token=1, expert_ffn=16)
+    >>> tiny = dict(name="t", layers=1, hidden=8, heads=2, kv_heads=1, head_size=4, ffn=16, vocabulary=16)
+    >>> idle_expert_parameters(Architecture(moe=moe, **tiny))
+    1152
+    """
     moe = architecture.moe
     return (moe.experts - moe.experts_per_token) * _one_expert(architecture) if moe else 0
 
@@ -148,12 +180,33 @@ def _router(architecture: Architecture) -> int:
 
 
 def buffer_numbers(architecture: Architecture) -> int:
+    """Numbers of a sparse layer that no gradient trains: DeepSeek-V3's score correction, E.
+
+    References
+    ----------
+    .. [1] DeepSeek-AI, "DeepSeek-V3 Technical Report", arXiv:2412.19437, section 2.1.2.
+
+    Examples
+    --------
+    >>> tiny = dict(name="t", layers=1, hidden=8, heads=2, kv_heads=1, head_size=4, ffn=16, vocabulary=16)
+    >>> buffer_numbers(Architecture(**tiny))
+    0
+    """
     moe = architecture.moe
     return moe.experts if moe and moe.router_score_correction else 0
 
 
 def norm_parameters(architecture: Architecture) -> int:
-    """One norm over the residual stream: h, twice that with a bias, nothing without affine weights."""
+    """Parameters of one norm over the residual stream.
+
+    h, twice that for a LayerNorm with a bias, nothing without affine weights
+
+    Examples
+    --------
+    >>> tiny = dict(name="t", layers=1, hidden=8, heads=2, kv_heads=1, head_size=4, ffn=16, vocabulary=16)
+    >>> norm_parameters(Architecture(**tiny)), norm_parameters(Architecture(norm="layer", **tiny))
+    (8, 16)
+    """
     if not architecture.norm_affine:
         return 0
     twice = architecture.norm == "layer" and architecture.norm_bias

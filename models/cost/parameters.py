@@ -21,6 +21,8 @@ from models.cost.layer_parameters import (
     norm_parameters,
 )
 
+__all__ = ["LayerParameters", "ParameterCounts", "count_parameters", "head_parameters", "padded_vocabulary"]
+
 MEGATRON_VOCABULARY_MULTIPLE = 128
 """Default of `--make-vocab-size-divisible-by`, NVIDIA/Megatron-LM megatron/training/arguments.py."""
 

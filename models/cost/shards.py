@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.architecture import Architecture
-from models.cost.parameters import LayerParameters, count_parameters, padded_vocabulary
+from models.cost.layer_parameters import LayerParameters
+from models.cost.parameters import count_parameters, padded_vocabulary
 from models.cost.stages import Stages
 from models.cost.table import LayoutTable
 

@@ -1,0 +1,111 @@
+"""A stated cluster as an object: the GPU looked up or taken as given, the tiers checked."""
+
+from itertools import pairwise
+
+from models.catalogue import loader
+from models.errors import Fault, InvalidField, UnknownEntry
+from models.estimate import Assumption
+from models.hardware import Cluster, Gpu, Tier
+from models.request import ClusterRequest, GpuRequest, TierRequest
+
+GPU_DEFAULTS = ("usable_memory_bytes", "peak_fp16_flops", "matmul_fraction")
+"""Fields of a stated GPU whose defaults move time or memory."""
+TIER_DEFAULTS = ("latency_s", "oversubscription")
+"""Fields of a stated tier whose defaults move time."""
+
+
+def resolve_cluster(stated: str | ClusterRequest, gpus: int) -> tuple[Cluster, tuple[Assumption, ...]]:
+    """Return the cluster and what was assumed about it, or raise every fault at once."""
+    if isinstance(stated, str):
+        return loader.cluster(stated), ()
+    faults = tier_faults(stated.tiers)
+    faults += _node_faults(stated)
+    try:
+        gpu, assumptions = _gpu(stated.gpu)
+    except UnknownEntry as error:
+        raise (InvalidField if faults else UnknownEntry)(*error.faults, *faults) from None
+    if faults:
+        raise InvalidField(*faults)
+    node = stated.gpus_per_node or stated.tiers[0].gpus or gpus
+    if stated.gpus_per_node is None:
+        assumptions += (Assumption(field="/cluster/gpus_per_node", value=node, why="GPUs of the first tier"),)
+    cluster = Cluster(
+        gpu=gpu, tiers=_tiers(stated.tiers), gpus_per_node=node, nics_per_node=stated.nics_per_node
+    )
+    return cluster, assumptions + _tier_assumptions(stated.tiers)
+
+
+def tier_faults(tiers: tuple[TierRequest, ...]) -> list[Fault]:
+    """Every tier but the last joins a multiple of the GPUs of the tier inside it, by its own name.
+
+    >>> [fault.reason for fault in tier_faults((
+    ...     TierRequest(name="nvlink", gpus=8, bandwidth_bytes_per_s=4.5e11),
+    ...     TierRequest(name="leaf", gpus=20, bandwidth_bytes_per_s=5e10),
+    ...     TierRequest(name="spine", bandwidth_bytes_per_s=5e10)))]
+    ['a tier joins whole groups of the tier inside it, and 20 is no multiple of 8']
+    """
+    faults = [
+        Fault(f"/cluster/tiers/{i}/gpus", None, "only the last tier may leave out the GPUs it joins",
+              "State how many GPUs this tier joins.")
+        for i, tier in enumerate(tiers[:-1]) if tier.gpus is None
+    ]  # fmt: skip
+    stated = [(i, tier.gpus) for i, tier in enumerate(tiers[:-1]) if tier.gpus is not None]
+    for (_, inner), (i, outer) in pairwise(stated):
+        faults += _nesting_fault(i, inner, outer)
+    seen: set[str] = set()
+    for i, tier in enumerate(tiers):
+        if tier.name in seen:
+            faults.append(Fault(f"/cluster/tiers/{i}/name", tier.name, "two tiers have this name",
+                                "Give every tier a name of its own."))  # fmt: skip
+        seen.add(tier.name)
+    return faults
+
+
+def _nesting_fault(index: int, inner: int, outer: int) -> list[Fault]:
+    field = f"/cluster/tiers/{index}/gpus"
+    if outer <= inner:
+        reason = f"tiers go from the innermost outwards, and {outer} GPUs are no more than the {inner} inside"
+        return [Fault(field, outer, reason, f"State more than {inner}, or leave the tier out.")]
+    if outer % inner:
+        reason = f"a tier joins whole groups of the tier inside it, and {outer} is no multiple of {inner}"
+        below, above = outer // inner * inner, (outer // inner + 1) * inner
+        near = above if below == inner else below
+        return [Fault(field, outer, reason, f"{near} would do.")]
+    return []
+
+
+def _node_faults(stated: ClusterRequest) -> list[Fault]:
+    node, inner = stated.gpus_per_node, stated.tiers[0].gpus
+    if node is None or inner is None or not node % inner or not inner % node:
+        return []
+    reason = f"a server is a whole part or a whole multiple of the first tier's {inner} GPUs"
+    return [Fault("/cluster/gpus_per_node", node, reason, f"{inner} would do.")]
+
+
+def _gpu(stated: str | GpuRequest) -> tuple[Gpu, tuple[Assumption, ...]]:
+    if isinstance(stated, str):
+        return loader.gpu(stated), ()
+    values = stated.model_dump()
+    values["usable_memory_bytes"] = stated.usable_memory_bytes or stated.memory_bytes
+    values["peak_fp16_flops"] = stated.peak_fp16_flops or stated.peak_bf16_flops
+    given = stated.model_dump(exclude_unset=True, exclude_none=True)
+    assumptions = tuple(
+        Assumption(field=f"/cluster/gpu/{name}", value=values[name], why="default")
+        for name in GPU_DEFAULTS
+        if name not in given and values[name] is not None
+    )
+    return Gpu(**values), assumptions
+
+
+def _tiers(stated: tuple[TierRequest, ...]) -> tuple[Tier, ...]:
+    tiers = tuple(Tier(**tier.model_dump()) for tier in stated)
+    return (*tiers[:-1], tiers[-1].model_copy(update={"gpus": None}))
+
+
+def _tier_assumptions(tiers: tuple[TierRequest, ...]) -> tuple[Assumption, ...]:
+    return tuple(
+        Assumption(field=f"/cluster/tiers/{i}/{name}", value=getattr(tier, name), why="default")
+        for i, tier in enumerate(tiers)
+        for name in TIER_DEFAULTS
+        if name not in tier.model_fields_set
+    )

@@ -1,0 +1,162 @@
+"""From a request, with its names and defaults, to the objects search and cost work on."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from models.architecture import Architecture
+from models.catalogue import loader
+from models.catalogue.fabric import resolve_cluster
+from models.catalogue.training import precision_faults, resolve_workload
+from models.errors import Fault, InvalidField, LayoutError, UnknownEntry
+from models.estimate import Assumption
+from models.hardware import Cluster
+from models.huggingface import read_config
+from models.request import EvaluateRequest, SearchRequest
+from models.workload import Workload
+
+Part = TypeVar("Part")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A request with every name looked up and every default filled in."""
+
+    architecture: Architecture
+    cluster: Cluster
+    gpus: int
+    workload: Workload
+    memory_limit_bytes: int
+    """What a GPU may use: the limit less the reserve. [B]"""
+    assumptions: tuple[Assumption, ...]
+    """Every default that moved the answer."""
+    warnings: tuple[str, ...]
+    """What is not modelled, or looks unlike what was meant."""
+
+
+def resolve(request: SearchRequest | EvaluateRequest) -> Resolved:
+    """Look up every name, fill in every default, and tell all faults at once.
+
+    Raises
+    ------
+    UnknownEntry
+        When unknown names are all that is wrong.
+    InvalidField
+        Otherwise.
+    """
+    errors: list[LayoutError] = []
+    model = _attempt(errors, lambda: resolve_architecture(request.model))
+    cluster = _attempt(errors, lambda: resolve_cluster(request.cluster, request.gpus))
+    workload = _attempt(errors, lambda: resolve_workload(request.workload, request.profile))
+    if cluster is not None:
+        inline = not isinstance(request.cluster, str) and not isinstance(request.cluster.gpu, str)
+        faults = precision_faults(request.workload.precision, cluster[0].gpu, inline=inline)
+        faults += memory_faults(request, cluster[0])
+        errors += [InvalidField(*faults)] if faults else []
+    if errors or model is None or cluster is None or workload is None:
+        raise combined(errors)
+    return _resolved(request, model, cluster, workload)
+
+
+def combined(errors: list[LayoutError]) -> LayoutError:
+    """One error with the faults of all; of unknown names only where nothing else is wrong."""
+    faults = [fault for error in errors for fault in error.faults]
+    family = UnknownEntry if all(isinstance(error, UnknownEntry) for error in errors) else InvalidField
+    return family(*faults)
+
+
+def resolve_architecture(
+    stated: str | dict[str, Any], field: str = "/model"
+) -> tuple[Architecture, tuple[Assumption, ...], tuple[str, ...]]:
+    """Return the architecture with what was assumed and what to warn of; stated by name, file or fields."""
+    if isinstance(stated, str):
+        return loader.architecture(stated, field), (), ()
+    if "hf_config" in stated:
+        beside = [key for key in stated if key != "hf_config"]
+        faults = [
+            Fault(f"{field}/{key}", stated[key], "nothing stands beside hf_config", "Leave it out.")
+            for key in beside
+        ]
+        config, field = stated["hf_config"], f"{field}/hf_config"
+        if not isinstance(config, dict):
+            faults.append(Fault(field, config, "a config.json is an object", "Send the file's content."))
+        if faults:
+            raise InvalidField(*faults)
+    else:
+        config = stated
+    reading = read_config(config, field)
+    assumptions = tuple(Assumption(field=f, value=v, why=why) for f, v, why in reading.defaults)
+    return reading.architecture, assumptions, tuple(reading.warnings)
+
+
+def memory_faults(request: SearchRequest | EvaluateRequest, cluster: Cluster) -> list[Fault]:
+    """Check that the reserve leaves something of the limit."""
+    limit, reserve, prefix = _memory(request, cluster)
+    if limit > reserve:
+        return []
+    reason = f"nothing is left of a limit of {limit} bytes"
+    return [Fault(f"{prefix}/memory_reserve_bytes", reserve, reason, "Reserve less than the limit.")]
+
+
+def _resolved(
+    request: SearchRequest | EvaluateRequest,
+    model: tuple[Architecture, tuple[Assumption, ...], tuple[str, ...]],
+    cluster: tuple[Cluster, tuple[Assumption, ...]],
+    workload: tuple[Workload, tuple[Assumption, ...]],
+) -> Resolved:
+    limit, reserve, _ = _memory(request, cluster[0])
+    return Resolved(
+        architecture=model[0],
+        cluster=cluster[0],
+        gpus=request.gpus,
+        workload=workload[0],
+        memory_limit_bytes=limit - reserve,
+        assumptions=model[1] + cluster[1] + workload[1] + _own_defaults(request, cluster[0]),
+        warnings=model[2] + _warnings(limit, cluster[0], model[0], workload[0]),
+    )
+
+
+def _memory(request: SearchRequest | EvaluateRequest, cluster: Cluster) -> tuple[int, int, str]:
+    """Limit and reserve, and the pointer both stand under. [B]."""
+    holder, prefix = (
+        (request.constraints, "/constraints") if isinstance(request, SearchRequest) else (request, "")
+    )
+    stated = holder.memory_limit_bytes
+    return cluster.gpu.memory_bytes if stated is None else stated, holder.memory_reserve_bytes, prefix
+
+
+def _own_defaults(request: SearchRequest | EvaluateRequest, cluster: Cluster) -> tuple[Assumption, ...]:
+    limit, _, prefix = _memory(request, cluster)
+    holder = request.constraints if isinstance(request, SearchRequest) else request
+    assumptions = [
+        Assumption(field=f"/{name}", value=getattr(request, name), why="default")
+        for name in ("profile", "framework")
+        if name not in request.model_fields_set
+    ]
+    if holder.memory_limit_bytes is None:
+        why = "the GPU's label in decimal bytes"
+        assumptions.append(Assumption(field=f"{prefix}/memory_limit_bytes", value=limit, why=why))
+    return tuple(assumptions)
+
+
+def _warnings(
+    limit: int, cluster: Cluster, architecture: Architecture, workload: Workload
+) -> tuple[str, ...]:
+    usable, length = cluster.gpu.usable_memory_bytes, workload.sequence_length
+    known = architecture.max_positions or architecture.learned_positions
+    warnings = []
+    if limit > usable:
+        warnings.append(f"The memory limit of {limit} bytes is above the {usable} a process can allocate.")
+    if known and length > known:
+        warnings.append(
+            f"A sequence of {length} tokens is longer than the {known} {architecture.name} was made for."
+        )
+    return tuple(warnings)
+
+
+def _attempt(errors: list[LayoutError], part: Callable[[], Part]) -> Part | None:
+    try:
+        return part()
+    except LayoutError as error:
+        errors.append(error)
+        return None
