@@ -1,0 +1,166 @@
+"""Every rule again, on one finished layout, without the solver: all that are broken, with a fix.
+
+The first line of a check's docstring is what the rule demands; it answers with the fix where the
+rule is broken, and with nothing where it holds. Sources are in docs/frameworks.md, by section.
+"""
+
+import inspect
+
+from models.cost.memory import peak_bytes
+from models.cost.table import LayoutTable
+from models.estimate import BrokenRule
+from models.layout import LayoutChoice
+from search.case import Case, Check, one_of, padded
+from search.check_shapes import SHAPE_CHECKS
+from search.groups import grids, same_groups
+
+
+def broken_rules(case: Case) -> list[BrokenRule]:
+    """Return every rule the layout breaks, in the order the search counts by."""
+    fixes = ((check, check(case)) for check in CHECKS)
+    return [
+        BrokenRule(rule=check.__name__, statement=statement(check), framework="any", fix=fix)
+        for check, fix in fixes
+        if fix is not None
+    ]
+
+
+def statement(check: Check) -> str:
+    """Return what a rule demands."""
+    return (inspect.getdoc(check) or "").partition("\n")[0]
+
+
+def schedule_fits_stages(case: Case) -> str | None:
+    """The schedule is none exactly when pp is 1, and vpp is above 1 exactly when it is interleaved."""
+    layout = case.layout
+    if (layout.schedule == "none") != (layout.pp == 1):
+        return "Use schedule none." if layout.pp == 1 else "Use schedule gpipe, 1f1b or interleaved."
+    if (layout.schedule == "interleaved") != (layout.vpp > 1):
+        return "Use vpp 1, or the interleaved schedule with vpp of at least 2."
+    return None
+
+
+def replicas_divide_batch(case: Case) -> str | None:
+    """The data-parallel degree divides the global batch."""
+    batch, dp = case.setting.workload.global_batch, case.layout.dp
+    if batch % dp == 0:
+        return None
+    return f"Use a global batch that is a multiple of {dp}, such as {padded(batch, dp)}."
+
+
+def experts_divide_stage(case: Case) -> str | None:
+    """The expert grid fits the stage: etp * ep divides tp * cp * dp."""
+    layout = case.layout
+    ranks = layout.tp * layout.cp * layout.dp
+    if ranks % (layout.etp * layout.ep) == 0:
+        return None
+    experts = case.architecture.moe.experts if case.architecture.moe else 1
+    fits = (d for d in range(1, experts + 1) if experts % d == 0 and ranks % (layout.etp * d) == 0)
+    return one_of("ep", fits)
+
+
+def pipeline_groups_agree(case: Case) -> str | None:
+    """In a mixture of experts with pp > 1, an order not ending in pp needs dp = edp and one pipeline grid."""
+    layout = case.layout
+    if case.architecture.moe is None or layout.pp == 1:
+        return None
+    dense, expert = (grid["pp"] for grid in grids(layout, layout.rank_order))
+    outermost = dense == expert == layout.gpus // layout.pp
+    if outermost or (layout.dp == layout.edp and dense == expert):
+        return None
+    return "Use the rank order tp-cp-ep-dp-pp."
+
+
+def pipeline_keeps_weights(case: Case) -> str | None:
+    """Pipeline stages go with ZeRO 2 at most."""
+    return None if case.layout.pp == 1 or case.layout.zero <= 2 else "Use zero 0, 1 or 2, or pp 1."
+
+
+def weight_gather_needs_zero_3(case: Case) -> str | None:
+    """Keeping gathered weights means something under ZeRO 3 only."""
+    layout = case.layout
+    return None if layout.zero == 3 or layout.weight_gather == "per_pass" else "Use weight_gather per_pass."
+
+
+def stages_hold_a_layer(case: Case) -> str | None:
+    """Every chunk of every pipeline stage holds a layer: pp * vpp is at most the layers."""
+    layout, layers = case.layout, case.architecture.layers
+    if layout.pp * layout.vpp <= layers and all(layout.stage_layers):
+        return None
+    return f"Use pp * vpp of at most {layers} and at least one layer in every chunk."
+
+
+def micro_batches_divide_batch(case: Case) -> str | None:
+    """micro_batch * dp divides the global batch."""
+    layout, batch = case.layout, case.setting.workload.global_batch
+    if batch % (layout.micro_batch * layout.dp) == 0:
+        return None
+    each = batch // layout.dp
+    return one_of("micro_batch", (d for d in range(1, min(each, 64) + 1) if each % d == 0))
+
+
+def group_holds_the_stages(case: Case) -> str | None:
+    """Interleaving's group of micro-batches is at least pp."""
+    layout = case.layout
+    fits = layout.schedule != "interleaved" or layout.micro_batch_group >= layout.pp
+    return None if fits else f"Use a micro_batch_group of at least {layout.pp}."
+
+
+def interleaving_fills_groups(case: Case) -> str | None:
+    """Interleaving needs a full group of micro-batches, and what is left over to be none or at least pp."""
+    layout = case.layout
+    count = case.setting.workload.global_batch // (layout.micro_batch * layout.dp)
+    if layout.schedule != "interleaved" or _fills(count, layout.micro_batch_group, layout.pp):
+        return None
+    fits = [n for n in range(layout.pp, count + 1) if _fills(count, n, layout.pp)]
+    if not fits:
+        return f"Use at least {layout.pp} micro-batches; there are {count}."
+    return one_of("micro_batch_group", fits)
+
+
+def forbid(case: Case) -> str | None:
+    """The request forbids it."""
+    matched = any(_agrees(case, choice) for choice in case.forbidden)
+    return "Change one of the knobs that forbid states." if matched else None
+
+
+def memory(case: Case) -> str | None:
+    """The heaviest stage fits the memory limit."""
+    peak = int(peak_bytes(LayoutTable.of([case.layout]), case.setting)[0])
+    limit = case.setting.memory_limit_bytes
+    if peak <= limit:
+        return None
+    return (
+        f"The heaviest stage takes {peak} bytes, {peak - limit} over the limit of {limit}: "
+        "shard more (tp, pp, zero), recompute more, or use a smaller micro_batch."
+    )
+
+
+CHECKS: tuple[Check, ...] = (
+    schedule_fits_stages,
+    *SHAPE_CHECKS,
+    replicas_divide_batch,
+    experts_divide_stage,
+    pipeline_groups_agree,
+    pipeline_keeps_weights,
+    weight_gather_needs_zero_3,
+    stages_hold_a_layer,
+    micro_batches_divide_batch,
+    group_holds_the_stages,
+    interleaving_fills_groups,
+    forbid,
+    memory,
+)
+
+
+def _fills(count: int, group: int, pp: int) -> bool:
+    return count >= group and (count % group == 0 or count % group >= pp)
+
+
+def _agrees(case: Case, choice: LayoutChoice) -> bool:
+    """Whether the layout agrees with a partial one in every stated knob; rank orders by their groups."""
+    stated = choice.model_dump(exclude_none=True, exclude={"rank_order"})
+    if any(getattr(case.layout, name) != value for name, value in stated.items()):
+        return False
+    moe = case.architecture.moe is not None
+    return choice.rank_order is None or same_groups(case.layout, choice.rank_order, moe=moe)

@@ -1,0 +1,63 @@
+"""Why no layout fits: the rules that rejected the most, and the layout that misses by least."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from models.cost.memory import peak_bytes
+from models.cost.report import memory_report
+from models.cost.table import IntVector, LayoutTable
+from models.estimate import Closest, Conflict, RuleStatement
+from search.answer import layout_of
+from search.bounds import Bounds
+from search.census import Census
+from search.expand import Rows, expand
+from search.forbid import forbidden, pairs_of
+from search.problem import Problem
+from search.rules import NAMES, statement
+
+NO_LAYOUT = RuleStatement(
+    name="degrees_multiply_to_gpus",
+    statement="tp * cp * pp * dp equals the number of GPUs, with every knob inside the constraints.",
+)
+"""What to say when the constraints leave no layout to judge at all."""
+
+
+def conflict(problem: Problem, census: Census, bounds: Bounds) -> Conflict:
+    """Return why nothing fits."""
+    rejected = sorted(census.rejected.items(), key=lambda item: (-item[1], NAMES.index(item[0])))
+    rules = tuple(RuleStatement(name=name, statement=statement(name)) for name, _ in rejected)
+    return Conflict(rules=rules or (NO_LAYOUT,), closest=closest(problem, census, bounds))
+
+
+def closest(problem: Problem, census: Census, bounds: Bounds) -> Closest | None:
+    """Return the layout over the memory limit by least; none where no layout keeps the other rules.
+
+    Cells come by their bound, so the search ends where the next bound is above the best found.
+    """
+    least = bounds.least_bytes
+    best: tuple[int, int, LayoutTable] | None = None
+    for rows in expand(problem, census.cells, np.argsort(least, kind="stable"), rows=4096):
+        if best is not None and least[rows.cell[0]] > best[0]:
+            break
+        found = _lightest(problem, census, rows)
+        if found is not None and (best is None or found[:2] < best[:2]):
+            best = found
+    if best is None:
+        return None
+    layout = layout_of(problem, best[2], 0)
+    over = best[0] - problem.setting.memory_limit_bytes
+    return Closest(layout=layout, over_bytes=over, memory=memory_report(layout, problem.setting))
+
+
+def _lightest(problem: Problem, census: Census, rows: Rows) -> tuple[int, int, LayoutTable] | None:
+    """Return peak, cell and table of the lightest row that is not forbidden, in its first rank order."""
+    pairs = pairs_of(census.cells, census.cells.row[rows.cell], np.arange(len(rows.cell)))
+    kept = pairs.take(np.flatnonzero(~forbidden(problem, rows.table, pairs)))
+    if not len(kept.row):
+        return None
+    peak: IntVector = peak_bytes(rows.table, problem.setting)[kept.row]
+    first = int(np.lexsort((rows.cell[kept.row], peak))[0])
+    row = kept.row[first : first + 1]
+    table = replace(rows.table.take(row), order=kept.order[first : first + 1])
+    return int(peak[first]), int(rows.cell[row[0]]), table

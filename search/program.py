@@ -1,0 +1,194 @@
+"""From rules over columns to the solver's constraints.
+
+A rule is evaluated once over the candidate values of the decisions it touches: a value it refuses
+leaves the domain, a pair it refuses becomes an enforced domain. Knobs inside a cell (chunks,
+micro-batches) are projected away: what remains is which dp a schedule can run with at each pp.
+"""
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from models.cost.table import INTERLEAVED, NONE, IntVector
+from models.layout import SCHEDULES, LayoutChoice
+from search.bounds import Bounds
+from search.census import Cells
+from search.orders import facts_of
+from search.problem import Problem
+from search.rules import DEGREE_RULES, INNER_RULES, Mask, Rule, experts_divide_stage, touches
+from search.variables import Variables
+
+DEGREE_DECISIONS = ("pp", "tp", "cp", "dp", "etp", "ep")
+CELL_DECISIONS = (*DEGREE_DECISIONS, "schedule", "zero")
+INNER_KNOBS = frozenset({"vpp", "micro_batch"})
+DEFINED = frozenset({experts_divide_stage})
+"""Rules that hold by the way the products are defined."""
+
+Values = dict[str, tuple[int, ...]]
+
+
+def candidate_values(problem: Problem) -> Values:
+    """Return the values of each decision that the rules on that decision alone accept."""
+    values: Values = {name: getattr(problem.domains, name) for name in CELL_DECISIONS}
+    for rule in (*DEGREE_RULES, *INNER_RULES):
+        knobs = touches(rule)
+        if len(knobs) == 1 and values[knobs[0]]:
+            column = np.array(values[knobs[0]], dtype=np.int64)
+            values[knobs[0]] = tuple(column[rule(problem, column)].tolist())
+    return values
+
+
+def demand_pairs(variables: Variables, problem: Problem, decisions: tuple[str, ...]) -> set[Rule]:
+    """Demand the rules on two decisions; return the rules demanded."""
+    demanded = set()
+    for rule in (*DEGREE_RULES, *INNER_RULES):
+        knobs = touches(rule)
+        if len(knobs) != 2 or not set(knobs) <= set(decisions):
+            continue
+        demanded.add(rule)
+        one, other = (np.array(variables.values[name], dtype=np.int64) for name in knobs)
+        kept = np.broadcast_to(rule(problem, one[:, None], other[None, :]), (len(one), len(other)))
+        for value, row in zip(one.tolist(), kept, strict=True):
+            if not row.all():
+                _restrict(variables, knobs[1], other[row], [variables.is_(knobs[0], value)])
+    return demanded
+
+
+def demand_inner_choice(variables: Variables, problem: Problem) -> set[Rule]:
+    """Demand that chunks and a micro-batch exist for pp, dp and schedule; return the rules demanded."""
+    rules = [rule for rule in INNER_RULES if {"zero"}.isdisjoint(touches(rule))]
+    dp = np.array(variables.values["dp"], dtype=np.int64)
+    for pp in variables.values["pp"]:
+        for schedule in variables.values["schedule"]:
+            kept = _runs(problem, rules, pp, dp, schedule)
+            if not kept.all():
+                literals = [variables.is_("pp", pp), variables.is_("schedule", schedule)]
+                _restrict(variables, "dp", dp[kept], literals)
+    return set(rules)
+
+
+def demand_memory(variables: Variables, cells: Cells, bounds: Bounds, limit: int) -> None:
+    """Demand that the bound of every kind of stage stays within the limit, whatever pp, ZeRO, schedule."""
+    rest_at, routed_at = (
+        cells.degrees.take(cells.row[bounds.rest_cell]),
+        cells.degrees.take(cells.row[bounds.routed_cell]),
+    )
+    product = routed_at.etp * routed_at.ep
+    for pp, zero, schedule, rest_rows, routed_rows in _states(cells, bounds):
+        if pp not in variables.values["pp"]:
+            continue
+        rest, routed = (
+            np.minimum(part, limit + 1) for part in (bounds.rest[rest_rows], bounds.routed[routed_rows])
+        )
+        pairs = [(int(rest_at.tp[r]), int(rest_at.cp[r])) for r in rest_rows]
+        products = [int(product[r]) for r in routed_rows]
+        state = [variables.is_("pp", pp), variables.is_("zero", zero), variables.is_("schedule", schedule)]
+        for kind in _undominated(rest, routed):
+            if rest[:, kind].max() + routed[:, kind].max() <= limit:
+                continue
+            terms = [
+                variables.both("tp", t, "cp", c) * int(b)
+                for (t, c), b in zip(pairs, rest[:, kind], strict=True)
+            ]
+            terms += [
+                variables.is_("x", x) * int(b) for x, b in zip(products, routed[:, kind], strict=True) if b
+            ]
+            variables.program.add(cp_model.LinearExpr.sum(terms) <= limit).only_enforce_if(state)
+
+
+def demand_forbidden(variables: Variables, forbidden: tuple[LayoutChoice, ...]) -> None:
+    """Leave out the partial layouts that name nothing but the decisions of a cell."""
+    for choice in forbidden:
+        stated = cell_part(choice)
+        if stated is None or any(value not in variables.values[name] for name, value in stated.items()):
+            continue
+        variables.program.add_bool_or([~variables.is_(name, value) for name, value in stated.items()])
+
+
+def cell_part(choice: LayoutChoice) -> dict[str, int] | None:
+    """Return a partial layout's decisions, schedule as code; nothing where it names other knobs too."""
+    stated = choice.model_dump(exclude_none=True)
+    if not set(stated) <= set(CELL_DECISIONS):
+        return None
+    return {name: SCHEDULES.index(v) if name == "schedule" else v for name, v in stated.items()}
+
+
+def demand_orders(variables: Variables, cells: Cells, *, choose: bool) -> None:
+    """Demand a legal rank order; where one is to be chosen, make it the decision `order`."""
+    program = variables.program
+    without = [code for code, found in cells.orders.items() if not found.legal]
+    if not choose and not without:
+        return
+    facts = variables.facts()
+    for code in without:
+        program.add_bool_or([~facts[name] if true else facts[name] for name, true in facts_of(code).items()])
+    if choose:
+        _choose_order(variables, cells, facts)
+
+
+def _choose_order(variables: Variables, cells: Cells, facts: dict[str, cp_model.LiteralT]) -> None:
+    program = variables.program
+    some = {code: len(found.legal) for code, found in cells.orders.items() if found.legal}
+    most = max(some.values(), default=1)
+    order = program.new_int_var(0, most - 1, "order")
+    variables.add("order", order, tuple(range(most)))
+    pattern = {code: program.new_bool_var(f"pattern={code}") for code in some}
+    program.add_exactly_one(pattern.values())
+    for code, literal in pattern.items():
+        same = [facts[name] if true else ~facts[name] for name, true in facts_of(code).items()]
+        program.add_bool_and(same).only_enforce_if(literal)
+    program.add(order <= sum((some[code] - 1) * literal for code, literal in pattern.items()))
+
+
+def _restrict(variables: Variables, name: str, values: IntVector, when: list[cp_model.LiteralT]) -> None:
+    """Demand one of some values of a decision where all of some literals hold."""
+    if len(values) == 0:
+        variables.program.add_bool_or([~literal for literal in when])
+        return
+    domain = cp_model.Domain.from_values(values.tolist())
+    variables.program.add_linear_expression_in_domain(variables[name], domain).only_enforce_if(when)
+
+
+def _runs(problem: Problem, rules: list[Rule], pp: int, dp: IntVector, schedule: int) -> Mask:
+    """Whether some chunk count and micro-batch keeps the inner rules, for each dp."""
+    domains = problem.domains
+    vpp = np.array([v for v in domains.vpp if (v > 1) == (schedule == INTERLEAVED)], dtype=np.int64)
+    kept = np.full((len(dp), len(vpp), len(domains.micro_batch)), (schedule == NONE) == (pp == 1))
+    knobs = {
+        "pp": np.array([[[pp]]]),
+        "schedule": np.array([[[schedule]]]),
+        "dp": dp[:, None, None],
+        "vpp": vpp[None, :, None],
+        "micro_batch": np.array(domains.micro_batch, dtype=np.int64)[None, None, :],
+    }
+    for rule in rules:
+        kept = kept & rule(problem, **{name: knobs[name] for name in touches(rule)})
+    runs: Mask = np.any(kept, axis=(1, 2))
+    return runs
+
+
+def _states(cells: Cells, bounds: Bounds) -> list[tuple[int, int, int, IntVector, IntVector]]:
+    """Each (pp, zero, schedule) with its rows of `rest` and `routed`."""
+    codes = [
+        (cells.degrees.pp[cells.row[at]] * 4 + cells.zero[at]) * 4 + cells.schedule[at]
+        for at in (bounds.rest_cell, bounds.routed_cell)
+    ]
+    return [
+        (code // 16, code // 4 % 4, code % 4, *(np.flatnonzero(column == code) for column in codes))
+        for code in np.unique(codes[0]).tolist()
+    ]
+
+
+def _undominated(rest: IntVector, routed: IntVector) -> list[int]:
+    """Kinds of stage that no other kind outweighs in every term."""
+    both = np.concatenate([rest, routed])
+    kinds: list[int] = []
+    for kind in range(both.shape[1]):
+        others = [k for k in range(both.shape[1]) if k != kind]
+        outweighed = (
+            (both[:, other] >= both[:, kind]).all()
+            and (other < kind or (both[:, other] > both[:, kind]).any())
+            for other in others
+        )
+        if not any(outweighed):
+            kinds.append(kind)
+    return kinds

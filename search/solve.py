@@ -1,0 +1,200 @@
+"""Enumerate every solution within the time there is, and read them back.
+
+Two programs share the degrees: one decides degrees, ZeRO and schedule under the memory bound,
+the other degrees and rank order. No rule ties a rank order to ZeRO or schedule, so their join on
+the degrees is the whole space. Both are compared with what numpy counted.
+"""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from ortools.sat.python import cp_model
+
+from search.bounds import Bounds
+from search.census import Cells, Census, spread
+from search.clock import Clock
+from search.packing import DEGREE_PARTS, Packing, degree_columns
+from search.problem import Problem
+from search.program import (
+    CELL_DECISIONS,
+    DEFINED,
+    DEGREE_DECISIONS,
+    Values,
+    candidate_values,
+    cell_part,
+    demand_forbidden,
+    demand_inner_choice,
+    demand_memory,
+    demand_orders,
+    demand_pairs,
+)
+from search.rules import DEGREE_RULES, INNER_RULES, touches
+from search.variables import Linear, Variables
+
+SHARE = 0.6
+"""Part of the time limit the solver may use; the rest is for pricing."""
+SLICED = 50_000
+"""Cells above which each pp gets a program of its own: smaller programs enumerate faster."""
+
+Codes = NDArray[np.int64]
+
+
+class SolverDisagreement(RuntimeError):
+    """The solver and the census found different layouts: a bug of ours."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What the solver enumerated."""
+
+    found: NDArray[np.bool_]
+    """Whether each cell keeps every rule and the memory bound, as far as was looked."""
+    complete: bool
+    status: str
+
+
+def solve(problem: Problem, census: Census, bounds: Bounds, clock: Clock) -> Solution:
+    """Enumerate the cells and their rank orders.
+
+    Raises
+    ------
+    SolverDisagreement
+        When a finished enumeration differs from what numpy finds.
+    """
+    cells, values = census.cells, candidate_values(problem)
+    nothing = np.zeros(len(cells), dtype=np.bool_)
+    if not census.complete:
+        return Solution(nothing, False, _name(cp_model.UNKNOWN))
+    if not len(cells) or not all(values.values()):
+        return Solution(nothing, True, _name(cp_model.INFEASIBLE))
+    orders, ordered = _orders(problem, cells, values, clock)
+    expected = (bounds.least_bytes <= problem.setting.memory_limit_bytes) & ~_forbidden(problem, cells)
+    alone = [{**values, "pp": (pp,)} for pp in values["pp"]]
+    parts = alone if np.count_nonzero(expected) > SLICED else [values]
+    runs = [_cells(problem, cells, bounds, part, values, clock) for part in parts]
+    complete = all(run.complete for run in runs)
+    seen = _compared([run.codes for run in runs], _cell_codes(problem, cells, values), expected, complete)
+    status = next((run.status for run in runs if not run.complete), None)
+    found = cp_model.OPTIMAL if seen.any() else cp_model.INFEASIBLE
+    return Solution(seen & ordered[cells.row], complete and orders, _name(status or found))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One program's enumeration."""
+
+    codes: Codes
+    status: cp_model.CpSolverStatus
+    complete: bool
+
+
+def _cells(problem: Problem, cells: Cells, bounds: Bounds, part: Values, values: Values, clock: Clock) -> Run:
+    """Enumerate degrees, ZeRO and schedule."""
+    variables = Variables(problem, {name: part[name] for name in CELL_DECISIONS})
+    demanded = demand_pairs(variables, problem, CELL_DECISIONS) | demand_inner_choice(variables, problem)
+    left = {rule for rule in (*DEGREE_RULES, *INNER_RULES) if len(touches(rule)) > 1} - demanded - DEFINED
+    assert not left, f"no program demands {left}"
+    demand_orders(variables, cells, choose=False)
+    demand_forbidden(variables, problem.forbidden)
+    demand_memory(variables, cells, bounds, problem.setting.memory_limit_bytes)
+    return _enumerate(variables, _packing(problem, values), (*DEGREE_PARTS, "schedule", "zero"), clock)
+
+
+def _orders(problem: Problem, cells: Cells, values: Values, clock: Clock) -> tuple[bool, NDArray[np.bool_]]:
+    """Enumerate degrees and rank orders; tell whether all, and which degrees have all their orders."""
+    variables = Variables(problem, {name: values[name] for name in DEGREE_DECISIONS})
+    demand_pairs(variables, problem, DEGREE_DECISIONS)
+    demand_orders(variables, cells, choose=True)
+    packing = _packing(problem, {**values, "order": variables.values["order"]})
+    run = _enumerate(variables, packing, (*DEGREE_PARTS, "order"), clock)
+    row = np.repeat(np.arange(len(cells.degrees)), cells.legal)
+    columns = {name: column[row] for name, column in degree_columns(cells.degrees).items()}
+    columns["order"] = spread(np.zeros_like(cells.legal), cells.legal)
+    codes = packing.codes(columns, (*DEGREE_PARTS, "order"))
+    seen = _compared([run.codes], codes, np.ones(len(codes), dtype=np.bool_), run.complete)
+    missing = np.bincount(row[~seen], minlength=len(cells.degrees))
+    return run.complete, missing == 0
+
+
+def _enumerate(variables: Variables, packing: Packing, parts: Sequence[str], clock: Clock) -> Run:
+    """Enumerate one program's solutions as codes, in a fixed order on one worker."""
+    program, solver = variables.program, cp_model.CpSolver()
+    reader = _Reader(packing.expression(variables, parts), clock)
+    searched = [variables[name] for name in parts if name in variables]
+    program.add_decision_strategy(searched, cp_model.CHOOSE_FIRST, cp_model.SELECT_MIN_VALUE)
+    solver.parameters.num_workers = 1
+    solver.parameters.search_branching = cp_model.FIXED_SEARCH
+    solver.parameters.linearization_level = 0
+    solver.parameters.cp_model_presolve = False
+    solver.parameters.enumerate_all_solutions = True
+    solver.parameters.max_time_in_seconds = max(clock.left_s(SHARE), 1e-3)
+    status = solver.solve(program, reader)
+    if status == cp_model.MODEL_INVALID:
+        raise SolverDisagreement(f"the program is not valid: {program.validate()}")
+    codes = np.array(reader.codes, dtype=np.int64)
+    if len(np.unique(codes)) != len(codes):
+        raise SolverDisagreement("the solver told a solution twice")
+    return Run(codes, status, status in (cp_model.OPTIMAL, cp_model.INFEASIBLE))
+
+
+class _Reader(cp_model.CpSolverSolutionCallback):
+    """Keeps the code of every solution; stops the solver when time is up."""
+
+    def __init__(self, code: Linear, clock: Clock) -> None:
+        """Read one expression from each solution."""
+        super().__init__()
+        self._code = code
+        self._clock = clock
+        self.codes = array("q")
+
+    def on_solution_callback(self) -> None:
+        """Take a solution's code."""
+        self.codes.append(self.value(self._code))
+        if self._clock.expired(SHARE):
+            self.stop_search()
+
+
+def _compared(
+    found: list[Codes], code: Codes, expected: NDArray[np.bool_], complete: bool
+) -> NDArray[np.bool_]:
+    """Return which expected rows were found; a finished enumeration must find exactly those."""
+    codes = np.concatenate(found)
+    seen: NDArray[np.bool_] = np.isin(code, codes) & expected
+    if complete and not (np.count_nonzero(expected) == np.count_nonzero(seen) == len(codes)):
+        raise SolverDisagreement(
+            f"the solver found {len(codes)} solutions, numpy {np.count_nonzero(expected)}, "
+            f"{np.count_nonzero(seen)} in common"
+        )
+    return seen
+
+
+def _packing(problem: Problem, values: Values) -> Packing:
+    products = sorted({etp * ep for etp in values["etp"] for ep in values["ep"]})
+    follows = problem.domains.etp_follows_tp and values["etp"] != (1,)
+    return Packing({**values, "x": tuple(products)}, follows)
+
+
+def _cell_codes(problem: Problem, cells: Cells, values: Values) -> Codes:
+    columns = degree_columns(cells.degrees.take(cells.row)) | {"schedule": cells.schedule, "zero": cells.zero}
+    return _packing(problem, values).codes(columns, (*DEGREE_PARTS, "schedule", "zero"))
+
+
+def _forbidden(problem: Problem, cells: Cells) -> NDArray[np.bool_]:
+    """Whether a partial layout that the program leaves out matches each cell."""
+    degrees = cells.degrees.take(cells.row)
+    columns = vars(degrees) | {"zero": cells.zero, "schedule": cells.schedule}
+    left_out = np.zeros(len(cells), dtype=np.bool_)
+    for choice in problem.forbidden:
+        stated = cell_part(choice)
+        if stated is not None:
+            left_out |= np.logical_and.reduce(
+                [left_out | True, *(columns[k] == v for k, v in stated.items())]
+            )
+    return left_out
+
+
+def _name(status: cp_model.CpSolverStatus) -> str:
+    return cp_model.CpSolver().status_name(status)
