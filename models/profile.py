@@ -38,6 +38,8 @@ class Profile(Schema):
 
     flat_compute_fraction: Share | None = None
     """Fraction of the dense peak a whole run averages, bubble included; null: reckon by kernel. [1]"""
+    matmul_shape_loss: Annotated[float, Field(ge=0, le=10_000)]
+    """Length at which one dimension of a matrix product alone doubles its time. [1]"""
     attention_fraction: Share
     """Fraction of the dense peak a fused attention kernel reaches. [1]"""
     attention_backward_factor: Annotated[float, Field(ge=1, le=5)]
@@ -73,5 +75,5 @@ class Profile(Schema):
     """Count send, gather, dispatch and backward buffers."""
     fragmentation_upper: Share
     """Part of the stage's activations and buffers the allocator may lose; upper figure only. [1]"""
-    host_seconds_per_step: Seconds
-    """Fixed host time of a step. [s]"""
+    host_seconds_per_layer: Seconds
+    """Least time a layer and micro-batch take, forward and backward: the host must launch its kernels. [s]"""

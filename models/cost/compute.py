@@ -12,8 +12,15 @@ from numpy.typing import NDArray
 
 from models.architecture import Architecture
 from models.cost import activations
+from models.cost.gemms import (
+    dense_layer_gemms,
+    gemm_seconds,
+    head_gemm,
+    sparse_layer_gemms,
+    total_seconds,
+)
 from models.cost.memory import layer_bytes
-from models.cost.parameters import count_parameters, padded_vocabulary
+from models.cost.parameters import count_parameters
 from models.cost.setting import Setting
 from models.cost.table import FULL, KEEP_ALL, LayoutTable
 from models.cost.units import PerLayer
@@ -109,48 +116,22 @@ def model_flops_utilisation(flops_per_s: float, gpu: Gpu, precision: Precision) 
     return flops_per_s / peak_flops(gpu, precision)
 
 
-def forward_matmul_flops(table: LayoutTable, setting: Setting, part: activations.Split) -> PerLayer:
-    """Forward FLOPs of one rank in matrix products, a layer and micro-batch. [FLOP]."""
-    architecture = setting.architecture
-    attention = projection_flops(architecture) * part.tokens / part.tp
-    dense = (
-        attention
-        + mlp_flops(architecture.hidden, architecture.ffn, architecture.gated_mlp) * part.tokens / part.tp
-    )
-    head = (
-        2.0
-        * architecture.hidden
-        * padded_vocabulary(architecture.vocabulary, table.tp)
-        * part.tokens
-        / part.tp
-    )
-    sparse = np.zeros_like(dense)
-    moe = architecture.moe
-    if moe is not None:
-        copies = activations.dispatched_tokens(architecture, part)
-        routed = mlp_flops(architecture.hidden, moe.expert_ffn, architecture.gated_mlp) * copies / part.etp
-        shared = (
-            mlp_flops(architecture.hidden, moe.shared_expert_ffn, architecture.gated_mlp)
-            * part.tokens
-            / part.tp
-        )
-        router = 2.0 * architecture.hidden * moe.experts * part.tokens / part.residual
-        sparse = attention + routed + shared + router
-    return PerLayer(dense, sparse, last=head)
-
-
 def forward_seconds(table: LayoutTable, setting: Setting) -> tuple[PerLayer, PerLayer, PerLayer]:
     """Forward time of a layer and micro-batch in matrix products, attention and streaming kernels. [s].
 
-    Matrix products run at `matmul_fraction` of the peak, attention at `attention_fraction`, and the
-    rest moves each stored activation byte over HBM `elementwise_passes` / 3 times (the backward
-    twice as often).
+    Matrix products run at `matmul_fraction` of the peak less what their shape costs, attention at
+    `attention_fraction`, and the rest moves each stored activation byte over HBM
+    `elementwise_passes` / 3 times (the backward twice as often).
     """
     gpu, profile = setting.cluster.gpu, setting.profile
     part = activations.split(table, setting.workload)
     peak = peak_flops(gpu, setting.workload.precision)
-    flops = forward_matmul_flops(table, setting, part)
-    matmul = 1 / (peak * gpu.matmul_fraction)
+    rate, loss = peak * gpu.matmul_fraction, profile.matmul_shape_loss
+    matmul = PerLayer(
+        total_seconds(dense_layer_gemms(setting.architecture, part), rate, loss, len(table)),
+        total_seconds(sparse_layer_gemms(setting.architecture, table, part), rate, loss, len(table)),
+        last=gemm_seconds(head_gemm(setting.architecture, table, part), rate, loss),
+    )
     core = attention_flops(setting.architecture, setting.workload.sequence_length)
     attention = core * part.tokens / part.tp / (peak * profile.attention_fraction)
     streamed = (
@@ -161,7 +142,7 @@ def forward_seconds(table: LayoutTable, setting: Setting) -> tuple[PerLayer, Per
     dense, sparse = layer_bytes(table, setting, part)
     logits = activations.logits_bytes(setting.architecture, table, part)
     return (
-        PerLayer(flops.dense * matmul, flops.sparse * matmul, last=flops.last * matmul),
+        matmul,
         PerLayer(attention, attention),
         PerLayer(dense * streamed, sparse * streamed, last=logits * streamed),
     )

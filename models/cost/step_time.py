@@ -19,7 +19,7 @@ from models.cost.compute import compute_seconds
 from models.cost.setting import Setting
 from models.cost.shards import RankParameters, rank_parameters
 from models.cost.stages import Stages
-from models.cost.table import RING, LayoutTable
+from models.cost.table import FULL, RING, LayoutTable
 from models.cost.traffic import (
     DataTraffic,
     LayerTraffic,
@@ -90,19 +90,29 @@ def step_time(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Set
         "cp_exposed_s": cp_exposed(table, traffic.cp, compute.on(stages), stages, setting),
         "ep_exposed_s": traffic.ep.seconds.on(stages),
     }
-    micro_batch = np.add.reduce(list(per_stage.values()))
-    limiting = micro_batch.argmax(axis=1)
+    worked = np.add.reduce(list(per_stage.values()))
+    paced = np.maximum(worked, host_seconds(table, stages, setting))
+    limiting = paced.argmax(axis=1)
     rows = np.arange(len(table))
     runs = table.micro_batches(setting.workload.global_batch)
     parts = {name: runs * value[rows, limiting] for name, value in per_stage.items()}
-    pace = micro_batch[rows, limiting]
+    pace = paced[rows, limiting]
     parts["pp_exposed_s"] = pp_exposed(table, traffic.pp, pace, setting)
-    parts["dp_exposed_s"] = dp_exposed(table, traffic.dp, micro_batch, setting)
-    fill = (micro_batch * stages.count).sum(axis=1) - pace
+    parts["dp_exposed_s"] = dp_exposed(table, traffic.dp, paced, setting)
+    fill = (paced * stages.count).sum(axis=1) - pace
     parts["bubble_s"] = np.maximum(fill, 0.0) / table.vpp * float(profile.bubble)
     parts["optimizer_s"] = optimizer_seconds(table, stages, setting)
-    parts["other_s"] = np.full(len(table), profile.host_seconds_per_step)
+    parts["other_s"] = runs * (paced[rows, limiting] - worked[rows, limiting])
     return StepTime(parts, limiting)
+
+
+def host_seconds(table: LayoutTable, stages: Stages, setting: Setting) -> Array:
+    """Least time of a micro-batch on each stage: the host launches every layer's kernels, (N, S). [s].
+
+    Full recompute launches a third more. Where the GPUs need longer the host is ahead and costs nothing.
+    """
+    launches = np.where(table.recompute == FULL, 4 / 3, 1.0)[:, None]
+    return np.asarray((stages.dense + stages.sparse) * launches * setting.profile.host_seconds_per_layer)
 
 
 def tp_exposed(table: LayoutTable, traffic: LayerTraffic, stages: Stages, setting: Setting) -> Array:
