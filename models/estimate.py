@@ -25,7 +25,7 @@ class StageMemory(Schema):
     overhead_bytes: int
     total_bytes: int
     """The sum of the six parts."""
-    details: dict[str, int] = {}
+    details: dict[str, int]
     """The named lines the six parts are made of."""
 
 
@@ -219,5 +219,3 @@ class EvaluateAnswer(Schema):
     broken_rules: tuple[BrokenRule, ...]
     assumptions: tuple[Assumption, ...]
     version: Version
-
-

@@ -11,6 +11,9 @@ Recompute = Literal["none", "selective", "full"]
 ContextComm = Literal["all_gather", "ring", "ulysses"]
 GradientReduce = Literal["once", "per_micro_batch"]
 WeightGather = Literal["per_pass", "keep_to_backward", "keep_for_step"]
+RecomputeModule = Literal[
+    "core_attn", "layernorm", "act", "moe_act", "mla_up_proj", "mlp", "shared_experts", "moe"
+]
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
 Zero = Annotated[int, Field(strict=True, ge=0, le=3)]
 RankOrder = Annotated[tuple[Axis, ...], Field(min_length=5, max_length=5)]
@@ -53,7 +56,11 @@ class LayoutChoice(Schema):
     micro_batch_group: Count | None = None
     """Interleaving's group of micro-batches, N; pp unless set."""
     recompute: Recompute | None = None
-    """Activations recomputed in the backward: none, the attention core, or whole layers."""
+    """Activations recomputed in the backward: none, modules of each layer, or whole layers."""
+    recompute_modules: tuple[RecomputeModule, ...] | None = None
+    """What `selective` recomputes; the attention core unless set."""
+    recompute_layers: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = None
+    """Layers of each stage that `full` recomputes; all of them unless set."""
     sequence_parallel: bool | None = None
     """Megatron's sequence parallelism of norms and dropouts over the TP group."""
     cp_comm: ContextComm | None = None
@@ -105,6 +112,10 @@ class Layout(Schema):
     """Interleaving's group of micro-batches, N."""
     recompute: Recompute
     """Activations recomputed in the backward."""
+    recompute_modules: tuple[RecomputeModule, ...] = ("core_attn",)
+    """What `selective` recomputes."""
+    recompute_layers: int | None = None
+    """Layers of each stage that `full` recomputes; null for all of them."""
     sequence_parallel: bool
     """Megatron's sequence parallelism over the TP group."""
     cp_comm: ContextComm

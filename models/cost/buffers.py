@@ -36,7 +36,7 @@ def _message_lines(table: LayoutTable, stages: Stages, setting: Setting) -> dict
     expert_dispatch      2 a U h: token copies sent and received, U of `dispatched_tokens`
     """
     architecture = setting.architecture
-    part = activations.split(table, setting.workload)
+    part = activations.split(table, setting)
     hidden = part.element * part.tokens * architecture.hidden
     sequence = np.where((table.sequence_parallel == 1) & (table.tp > 1), hidden, 0.0)
     pair = 2 * part.element * part.tokens * architecture.ffn / part.tp

@@ -7,6 +7,8 @@ Symbols, one meaning in this file:
 A product of an (m, k) by a (k, n) matrix is 2 m n k FLOPs; a backward is two forwards.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +24,7 @@ from models.cost.gemms import (
 from models.cost.memory import layer_bytes
 from models.cost.parameters import count_parameters
 from models.cost.setting import Setting
-from models.cost.table import FULL, KEEP_ALL, LayoutTable
+from models.cost.table import FULL, SELECTIVE, LayoutTable
 from models.cost.units import PerLayer
 from models.hardware import Gpu
 from models.workload import Precision
@@ -116,63 +118,84 @@ def model_flops_utilisation(flops_per_s: float, gpu: Gpu, precision: Precision) 
     return flops_per_s / peak_flops(gpu, precision)
 
 
-def forward_seconds(table: LayoutTable, setting: Setting) -> tuple[PerLayer, PerLayer, PerLayer]:
-    """Forward time of a layer and micro-batch in matrix products, attention and streaming kernels. [s].
+@dataclass(frozen=True)
+class Forward:
+    """Forward time of a layer and micro-batch by kind of kernel. [s]."""
 
-    Matrix products run at `matmul_fraction` of the peak less what their shape costs, attention at
-    `attention_fraction`, and the rest moves each stored activation byte over HBM
-    `elementwise_passes` / 3 times (the backward twice as often).
-    """
-    gpu, profile = setting.cluster.gpu, setting.profile
-    part = activations.split(table, setting.workload)
-    peak = peak_flops(gpu, setting.workload.precision)
-    rate, loss = peak * gpu.matmul_fraction, profile.matmul_shape_loss
+    matmul: PerLayer
+    """Matrix products, at `matmul_fraction` of the peak less what their shape costs."""
+    attention: PerLayer
+    """The attention core, at `attention_fraction` of the peak."""
+    streamed: PerLayer
+    """Norms, activations and the like: each stored byte crosses HBM `elementwise_passes` / 3 times."""
+    repeated: PerLayer
+    """What `selective` recompute runs again in the backward."""
+
+
+def forward_seconds(table: LayoutTable, setting: Setting) -> Forward:
+    """Forward time of a layer and micro-batch; the backward takes about twice as long."""
+    architecture, profile = setting.architecture, setting.profile
+    part = activations.split(table, setting)
+    peak = peak_flops(setting.cluster.gpu, setting.workload.precision)
+    rate, loss = peak * setting.cluster.gpu.matmul_fraction, profile.matmul_shape_loss
+    dense, sparse = dense_layer_gemms(architecture, part), sparse_layer_gemms(architecture, table, part)
     matmul = PerLayer(
-        total_seconds(dense_layer_gemms(setting.architecture, part), rate, loss, len(table)),
-        total_seconds(sparse_layer_gemms(setting.architecture, table, part), rate, loss, len(table)),
-        last=gemm_seconds(head_gemm(setting.architecture, table, part), rate, loss),
+        total_seconds(dense, rate, loss, len(table)),
+        total_seconds(sparse, rate, loss, len(table)),
+        last=gemm_seconds(head_gemm(architecture, table, part), rate, loss),
     )
-    core = attention_flops(setting.architecture, setting.workload.sequence_length)
-    attention = core * part.tokens / part.tp / (peak * profile.attention_fraction)
-    streamed = (
-        profile.elementwise_passes
-        / 3
-        / (gpu.memory_bandwidth_bytes_per_s * profile.memory_bandwidth_fraction)
-    )
-    dense, sparse = layer_bytes(table, setting, part)
-    logits = activations.logits_bytes(setting.architecture, table, part)
-    return (
-        matmul,
-        PerLayer(attention, attention),
-        PerLayer(dense * streamed, sparse * streamed, last=logits * streamed),
-    )
+    core = attention_flops(architecture, setting.workload.sequence_length) * part.tokens / part.tp
+    attention = core / (peak * profile.attention_fraction)
+    layer = layer_bytes(table, setting, part)
+    logits = activations.logits_bytes(architecture, table, part, setting.stack.fused_loss)
+    pace = streaming_pace(setting)
+    streamed = PerLayer(layer.dense * pace, layer.sparse * pace, last=logits * pace)
+    modules = frozenset(table.recompute_modules)
+    again = [
+        total_seconds([g for g in gemms if g.module in modules], rate, loss, len(table))
+        + attention * ("core_attn" in modules)
+        for gemms in (dense, sparse)
+    ]
+    return Forward(matmul, PerLayer(attention, attention), streamed, PerLayer(*again))
+
+
+def streaming_pace(setting: Setting) -> float:
+    """Forward time of streaming kernels for each activation byte they store. [s/B]."""
+    profile = setting.profile
+    rate = setting.cluster.gpu.memory_bandwidth_bytes_per_s * profile.memory_bandwidth_fraction
+    return profile.elementwise_passes / 3 / rate
 
 
 def compute_seconds(table: LayoutTable, setting: Setting) -> tuple[PerLayer, PerLayer]:
     """Compute of a layer and micro-batch, forward and backward, and what recompute adds. [s].
 
-    `selective` runs the attention core again, `full` the whole forward.
+    `selective` runs its modules' products and attention again, `full` the whole forward.
     """
     if setting.profile.flat_compute_fraction is not None:
         return _flat_seconds(table, setting, setting.profile.flat_compute_fraction)
-    matmul, attention, streamed = forward_seconds(table, setting)
+    run = forward_seconds(table, setting)
     backward = setting.profile.attention_backward_factor
     both = PerLayer(
-        3 * matmul.dense + (1 + backward) * attention.dense + 3 * streamed.dense,
-        3 * matmul.sparse + (1 + backward) * attention.sparse + 3 * streamed.sparse,
-        last=3 * matmul.last + 3 * streamed.last,
+        3 * run.matmul.dense + (1 + backward) * run.attention.dense + 3 * run.streamed.dense,
+        3 * run.matmul.sparse + (1 + backward) * run.attention.sparse + 3 * run.streamed.sparse,
+        last=3 * run.matmul.last + 3 * run.streamed.last,
     )
-    whole, core = (table.recompute == FULL) * 1.0, (table.recompute != KEEP_ALL) * 1.0
+    full, selective = table.recompute == FULL, table.recompute == SELECTIVE
     again = PerLayer(
-        whole * (matmul.dense + streamed.dense) + core * attention.dense,
-        whole * (matmul.sparse + streamed.sparse) + core * attention.sparse,
+        *(
+            full * (matmul + attention + streamed) + selective * repeated
+            for matmul, attention, streamed, repeated in (
+                (run.matmul.dense, run.attention.dense, run.streamed.dense, run.repeated.dense),
+                (run.matmul.sparse, run.attention.sparse, run.streamed.sparse, run.repeated.sparse),
+            )
+        )
     )
     return both, again
 
 
 def _flat_seconds(table: LayoutTable, setting: Setting, fraction: float) -> tuple[PerLayer, PerLayer]:
     """The texts' compute: every layer an equal part of the model's FLOPs, all at one rate."""
-    part = activations.split(table, setting.workload)
+    part = activations.split(table, setting)
     peak = peak_flops(setting.cluster.gpu, setting.workload.precision)
     token = model_flops_per_token(
         setting.architecture, setting.workload.sequence_length, setting.profile.model_flops

@@ -17,6 +17,7 @@ from models.cost import activations
 from models.cost.activations import Split
 from models.cost.parameters import padded_vocabulary
 from models.cost.table import LayoutTable
+from models.layout import RecomputeModule
 
 Array = NDArray[np.float64]
 
@@ -33,6 +34,8 @@ class Gemm:
     """k: input width, what is summed over. [1]"""
     times: Array | float = 1.0
     """How many of this shape. [1]"""
+    module: RecomputeModule | None = None
+    """The module whose recompute repeats it; none for what only full recompute repeats."""
 
     @property
     def flops(self) -> Array:
@@ -69,21 +72,29 @@ def attention_gemms(architecture: Architecture, part: Split) -> list[Gemm]:
     own = tokens / part.residual
     found = [
         Gemm(own, float(mla.key_value_lora_rank + mla.rope_head_size), h),
-        Gemm(tokens, up, float(mla.key_value_lora_rank)),
+        Gemm(tokens, up, float(mla.key_value_lora_rank), module="mla_up_proj"),
         Gemm(tokens, h, architecture.heads * mla.value_head_size / part.tp),
     ]
     if mla.query_lora_rank is None:
-        return [*found, Gemm(tokens, key, h)]
+        return [*found, Gemm(tokens, key, h, module="mla_up_proj")]
     rank = float(mla.query_lora_rank)
-    return [*found, Gemm(own, rank, h), Gemm(tokens, key, rank)]
+    return [*found, Gemm(own, rank, h), Gemm(tokens, key, rank, module="mla_up_proj")]
 
 
 def mlp_gemms(
-    hidden: int, width: Array | float, gated: bool, tokens: Array, times: Array | float = 1.0
+    hidden: int,
+    width: Array | float,
+    gated: bool,
+    tokens: Array,
+    times: Array | float = 1.0,
+    module: RecomputeModule = "mlp",
 ) -> list[Gemm]:
     """A feed-forward's products: gate and up in one, then down."""
     wide = width * (2.0 if gated else 1.0)
-    return [Gemm(tokens, wide, float(hidden), times), Gemm(tokens, float(hidden), width, times)]
+    return [
+        Gemm(tokens, wide, float(hidden), times, module),
+        Gemm(tokens, float(hidden), width, times, module),
+    ]
 
 
 def dense_layer_gemms(architecture: Architecture, part: Split) -> list[Gemm]:
@@ -106,10 +117,11 @@ def sparse_layer_gemms(architecture: Architecture, table: LayoutTable, part: Spl
     copies = activations.dispatched_tokens(architecture, part)
     gated, hidden = architecture.gated_mlp, architecture.hidden
     found = attention_gemms(architecture, part)
-    found += mlp_gemms(hidden, moe.expert_ffn / part.etp, gated, copies / held, held)
-    found.append(Gemm(part.tokens / part.residual, float(moe.experts), float(hidden)))
+    found += mlp_gemms(hidden, moe.expert_ffn / part.etp, gated, copies / held, held, "moe")
+    found.append(Gemm(part.tokens / part.residual, float(moe.experts), float(hidden), module="moe"))
     if moe.shared_expert_ffn:
-        found += mlp_gemms(hidden, moe.shared_expert_ffn / part.tp, gated, part.tokens)
+        shared = moe.shared_expert_ffn / part.tp
+        found += mlp_gemms(hidden, shared, gated, part.tokens, module="shared_experts")
     return found
 
 

@@ -4,6 +4,8 @@ The solver's limit, the exact rejection, the scorer and the report all read `mem
 Everything has shape (N, S): N layouts, S stages each. [B]
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -101,35 +103,87 @@ def _state_lines(table: LayoutTable, parameters: RankParameters, setting: Settin
 def _activation_lines(table: LayoutTable, stages: Stages, setting: Setting) -> dict[str, Array]:
     """Layers' activations times the micro-batches in flight, the recomputed layer, and the loss."""
     architecture, profile = setting.architecture, setting.profile
-    part = activations.split(table, setting.workload)
-    dense, sparse = layer_bytes(table, setting, part)
+    part = activations.split(table, setting)
     checkpoint = activations.checkpoint_bytes(part.tokens, architecture.hidden, part.residual, part.element)
-    keep_dense = activations.kept_bytes(dense, checkpoint, table.recompute)[:, None]
-    keep_sparse = activations.kept_bytes(sparse, checkpoint, table.recompute)[:, None]
+    whole, kept = layer_bytes(table, setting, part), kept_layer_bytes(table, setting, part, checkpoint)
     held = stages_in_flight(table, stages, setting)
-    working = np.maximum(
-        np.where(stages.dense > 0, dense[:, None], 0.0), np.where(stages.sparse > 0, sparse[:, None], 0.0)
-    )
     lines = {
-        "layer_activations": held * (stages.dense * keep_dense + stages.sparse * keep_sparse),
-        "working_layer": np.where((table.recompute == FULL)[:, None], working, 0.0),
+        "layer_activations": held * _stage_activations(table, stages, whole, kept),
+        "working_layer": np.where((table.recompute == FULL)[:, None], _largest(stages, whole), 0.0),
     }
     if not profile.real_valued_stages:
         micro_batches = table.micro_batches(setting.workload.global_batch)
+        logits = activations.logits_bytes(architecture, table, part, setting.stack.fused_loss)
         losses = stages.last * schedule.logits_in_flight(table.schedule, micro_batches)[:, None]
         lines["final_norm"] = losses * 2 * checkpoint[:, None]
-        lines["logits"] = losses * activations.logits_bytes(architecture, table, part)[:, None]
+        lines["logits"] = losses * logits[:, None]
     return lines
 
 
-def layer_bytes(table: LayoutTable, setting: Setting, part: activations.Split) -> tuple[Array, Array]:
-    """Activations of one dense and one sparse layer for one micro-batch, (N,) each. [B]."""
+@dataclass(frozen=True)
+class LayerBytes:
+    """Activations of one layer and micro-batch, (N,) each. [B]."""
+
+    dense: Array
+    sparse: Array
+
+
+def layer_bytes(table: LayoutTable, setting: Setting, part: activations.Split) -> LayerBytes:
+    """All a layer makes, recompute aside."""
+    return LayerBytes(
+        _flat_layer(table, setting, part)
+        if setting.profile.activation_terms == "flat34"
+        else activations.layer_total(activations.dense_layer_tensors(setting.architecture, part), part),
+        activations.layer_total(activations.sparse_layer_tensors(setting.architecture, part), part),
+    )
+
+
+def kept_layer_bytes(
+    table: LayoutTable, setting: Setting, part: activations.Split, checkpoint: Array
+) -> LayerBytes:
+    """What a layer keeps until its backward under each row's recompute.
+
+    The texts' flat layer keeps everything under `selective`: their scores are gone already.
+    """
     architecture = setting.architecture
-    sparse = activations.sparse_layer_bytes(architecture, part)
-    if setting.profile.activation_terms == "by_term":
-        return activations.dense_layer_bytes(architecture, part), sparse
-    flat = activations.flat_layer_bytes(part.tokens, architecture.hidden, table.tp, table.sequence_parallel)
-    return flat * part.element / 2.0, sparse
+    sparse = activations.sparse_layer_tensors(architecture, part)
+    kept_sparse = activations.kept_bytes(sparse, checkpoint, table, part)
+    if setting.profile.activation_terms == "flat34":
+        flat = _flat_layer(table, setting, part)
+        return LayerBytes(np.where(table.recompute == FULL, checkpoint, flat), kept_sparse)
+    dense = activations.dense_layer_tensors(architecture, part)
+    return LayerBytes(activations.kept_bytes(dense, checkpoint, table, part), kept_sparse)
+
+
+def _flat_layer(table: LayoutTable, setting: Setting, part: activations.Split) -> Array:
+    """The texts' layer, in the workload's type; with its scores where the kernel is unfused."""
+    architecture = setting.architecture
+    scores = (
+        0.0
+        if part.fused
+        else activations.flat_score_bytes(part.tokens, part.sequence, architecture.heads, part.tp)
+    )
+    flat = activations.flat_layer_bytes(
+        part.tokens, architecture.hidden, table.tp, table.sequence_parallel, scores
+    )
+    return flat * part.element / 2.0
+
+
+def _stage_activations(table: LayoutTable, stages: Stages, whole: LayerBytes, kept: LayerBytes) -> Array:
+    """What a stage's layers keep of one micro-batch; full recompute may cover some of them only."""
+    every = stages.dense * kept.dense[:, None] + stages.sparse * kept.sparse[:, None]
+    if table.recompute_layers is None:
+        return every
+    none = stages.dense * whole.dense[:, None] + stages.sparse * whole.sparse[:, None]
+    share = np.minimum(table.recompute_layers / np.maximum(stages.dense + stages.sparse, 1.0), 1.0)
+    full = (table.recompute == FULL)[:, None]
+    return np.where(full, share * every + (1 - share) * none, every)
+
+
+def _largest(stages: Stages, layer: LayerBytes) -> Array:
+    """The stage's larger kind of layer."""
+    dense = np.where(stages.dense > 0, layer.dense[:, None], 0.0)
+    return np.maximum(dense, np.where(stages.sparse > 0, layer.sparse[:, None], 0.0))
 
 
 def stages_in_flight(table: LayoutTable, stages: Stages, setting: Setting) -> Array:

@@ -1,10 +1,11 @@
 """Everything a price depends on besides the layout: the question, resolved."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from models.architecture import Architecture
 from models.hardware import Cluster
 from models.profile import Profile
+from models.stack import Stack
 from models.workload import Workload
 
 
@@ -19,3 +20,5 @@ class Setting:
     profile: Profile
     memory_limit_bytes: int
     """What a GPU may use: the limit less the reserve. [B]"""
+    stack: Stack = field(default_factory=Stack)
+    """Software knobs that are not searched."""

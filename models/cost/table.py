@@ -19,6 +19,7 @@ from models.layout import (
     WEIGHT_GATHERS,
     Axis,
     Layout,
+    RecomputeModule,
 )
 
 IntVector = NDArray[np.int64]
@@ -46,6 +47,10 @@ CODES: dict[str, tuple[str, ...]] = {
 
 BOOLEAN = ("sequence_parallel", "tp_overlap", "dp_overlap")
 """Columns that hold 0 or 1."""
+
+
+SHARED = ("stage_layers", "recompute_modules", "recompute_layers")
+"""Knobs that are not searched: one value for all rows of a table."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +82,10 @@ class LayoutTable:
     stage_layers: tuple[int, ...] | None = None
     """Layers of each chunk where the caller fixed them (all rows then share pp and vpp);
     the balanced split of `models.cost.stages` otherwise."""
+    recompute_modules: tuple[RecomputeModule, ...] = ("core_attn",)
+    """What `selective` recomputes, for all rows."""
+    recompute_layers: int | None = None
+    """Layers of each stage that `full` recomputes, for all rows; every layer unless set."""
 
     def __len__(self) -> int:
         """Return N."""
@@ -107,14 +116,16 @@ class LayoutTable:
         Raises
         ------
         ValueError
-            When layouts with different stage splits are put into one table.
+            When layouts that differ in a knob of `SHARED` are put into one table.
         """
         orders = tuple(dict.fromkeys(layout.rank_order for layout in layouts))
-        splits = {layout.stage_layers for layout in layouts}
-        if len(splits) > 1:
-            raise ValueError(f"one table holds one stage split, not {len(splits)}")
-        columns = {name: _column(name, layouts, orders) for name in COLUMNS}
-        return cls(**columns, orders=orders, stage_layers=next(iter(splits)))
+        shared = {name: {getattr(layout, name) for layout in layouts} for name in SHARED}
+        mixed = [name for name, found in shared.items() if len(found) > 1]
+        if mixed:
+            raise ValueError(f"one table holds one value of {', '.join(mixed)}")
+        values: dict[str, Any] = {name: _column(name, layouts, orders) for name in COLUMNS}
+        values |= {name: next(iter(found)) for name, found in shared.items()}
+        return cls(**values, orders=orders)
 
     def layout(self, row: int, global_batch: int, stage_layers: tuple[int, ...]) -> Layout:
         """Return one row as a layout."""
@@ -130,12 +141,12 @@ class LayoutTable:
             gpus=int(self.gpus[row]),
             micro_batches=int(self.micro_batches(global_batch)[row]),
             stage_layers=stage_layers,
+            recompute_modules=self.recompute_modules,
+            recompute_layers=self.recompute_layers,
         )
 
 
-COLUMNS: tuple[str, ...] = tuple(
-    f.name for f in fields(LayoutTable) if f.name not in ("orders", "stage_layers")
-)
+COLUMNS: tuple[str, ...] = tuple(f.name for f in fields(LayoutTable) if f.name not in ("orders", *SHARED))
 
 
 def _column(name: str, layouts: Iterable[Layout], orders: tuple[tuple[Axis, ...], ...]) -> IntVector:

@@ -90,7 +90,7 @@ def tp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -
     recompute repeats the forward's two. A sparse layer has the attention's two, two more for a
     shared expert, and those of its experts' own TP group over the dispatched copies.
     """
-    part = activations.split(table, setting.workload)
+    part = activations.split(table, setting)
     message = part.element * part.tokens * setting.architecture.hidden
     regather = 0.5 * (setting.profile.tp_regathers & (table.sequence_parallel == 1))
     repeat = (table.recompute == FULL).astype(np.float64)
@@ -183,7 +183,7 @@ def cp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -
     through all-to-alls instead, forward and backward. Full recompute repeats the forward.
     """
     architecture = setting.architecture
-    part = activations.split(table, setting.workload)
+    part = activations.split(table, setting)
     cp = table.cp.astype(np.float64)
     keys = key_value_bytes(architecture, part.tokens * cp, part.tp, part.element)
     repeat = (table.recompute == FULL) * 1.0
@@ -209,7 +209,7 @@ def ep_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -
     if moe is None:
         none = PerLayer(zero, zero)
         return LayerTraffic(none, none, none, zero)
-    part = activations.split(table, setting.workload)
+    part = activations.split(table, setting)
     message = part.element * part.tokens / part.residual * moe.experts_per_token * setting.architecture.hidden
     count = (4.0 + 2.0 * (table.recompute == FULL)) * (table.ep > 1)
     sent = count * all_to_all_sent(message, table.ep)
@@ -233,7 +233,7 @@ class PipelineTraffic:
 
 def pp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> PipelineTraffic:
     """PP: each micro-batch crosses each chunk boundary forward and backward."""
-    part = activations.split(table, setting.workload)
+    part = activations.split(table, setting)
     message = part.element * part.tokens * setting.architecture.hidden / part.tp
     micro_batches = table.micro_batches(setting.workload.global_batch)
     middle = np.where(table.pp > 2, 2 * table.vpp, 2 * table.vpp - 1) * micro_batches

@@ -1,0 +1,26 @@
+"""Software knobs that move memory and time and are not searched."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from models.base import Schema
+
+AttentionKernel = Literal["unfused", "flash-triton", "flash2", "flash3", "cudnn"]
+
+
+class Stack(Schema):
+    """How the training framework runs a layer; every default is told under `assumptions`."""
+
+    attention_kernel: AttentionKernel = "flash2"
+    """`unfused` stores the attention scores; the others are fused and never do."""
+    fused_loss: bool = False
+    """The loss is computed in place or in chunks: no FP32 copy of the logits."""
+    mtp: bool = False
+    """Train the multi-token-prediction layers the architecture has."""
+    token_drop: bool = False
+    """Experts drop tokens beyond their capacity: no rank receives more than its even share."""
+    imbalance: Annotated[float, Field(ge=1, le=64, allow_inf_nan=False)] = 1.0
+    """Tokens of the busiest expert-parallel rank over the mean; 1 when routing is forced even."""
+    dropout: bool = False
+    """Dropout after attention and feed-forward, as GPT-3 era models train: its masks are kept."""
