@@ -4,9 +4,16 @@ Every field is one that changes a parameter count, a byte or a FLOP. Names follo
 papers; `models/huggingface.py` maps the many spellings of `config.json` onto them.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from models.base import Count, Schema, Tokens
+
+Natural = Annotated[int, Field(strict=True, ge=0, le=1_000_000)]
+"""A whole number that may be none."""
+Parameters = Annotated[int, Field(strict=True, ge=1, le=10**15)]
+"""A number of parameters."""
 
 
 class LatentAttention(Schema):
@@ -33,14 +40,16 @@ class MixtureOfExperts(Schema):
     """Routed experts each token visits, k."""
     expert_ffn: Count
     """Width of one routed expert."""
-    shared_expert_ffn: int = 0
+    shared_expert_ffn: Natural = 0
     """Width of the shared experts together; 0 for none."""
     shared_expert_gate: bool = False
     """A learned gate of `hidden` parameters on the shared expert (Qwen2-MoE)."""
-    dense_first: int = 0
+    dense_first: Natural = 0
     """Leading layers with a dense feed-forward instead (DeepSeek's first_k_dense_replace)."""
     every: Count = 1
     """After the leading dense layers, every n-th layer is sparse; 1 for all of them."""
+    dense_layers: Annotated[tuple[Natural, ...], Field(max_length=10_000)] = ()
+    """Further layers with a dense feed-forward, by index from 0, where no rule says which."""
     router_bias: bool = False
     """A trainable bias of `experts` parameters on the router (gpt-oss)."""
     router_score_correction: bool = False
@@ -72,7 +81,7 @@ class Architecture(Schema):
     """Tokens of the vocabulary, V, unpadded."""
     tied_embeddings: bool = False
     """The output head reuses the input embedding."""
-    learned_positions: int = 0
+    learned_positions: Natural = 0
     """Rows of a learned position embedding; 0 for rotary, ALiBi or none."""
     norm: Literal["rms", "layer"] = "rms"
     """RMSNorm has one parameter a channel, LayerNorm two."""
@@ -96,21 +105,23 @@ class Architecture(Schema):
     """Norms on queries and keys: of width `head_size` (Qwen3) or of the whole projection (OLMo 2)."""
     attention_sinks: bool = False
     """One learned sink a head (gpt-oss)."""
-    sliding_window: int | None = None
+    sliding_window: Tokens | None = None
     """Tokens a query sees on sliding layers; changes attention FLOPs, never parameters."""
-    sliding_layers: int = 0
+    sliding_layers: Natural = 0
     """How many layers slide; the others see every token before."""
+    chunked_window: bool = False
+    """The window does not slide: a query sees the tokens before it in its own chunk (Llama 4)."""
     mla: LatentAttention | None = None
     """Latent attention in place of grouped-query attention."""
     moe: MixtureOfExperts | None = None
     """Sparse layers; null for a dense architecture."""
-    mtp_layers: int = 0
+    mtp_layers: Natural = 0
     """Multi-token-prediction layers the checkpoint offers; counted only when asked for."""
     max_positions: Tokens | None = None
     """Tokens of a sequence the configuration was made for; a longer one only warns."""
-    nominal_parameters: int | None = None
+    nominal_parameters: Parameters | None = None
     """The round figure in the name (405e9); what the textbook profile reckons with."""
-    nominal_active_parameters: int | None = None
+    nominal_active_parameters: Parameters | None = None
     """The same for the parameters a token meets (37e9)."""
 
     def sparse_layers(self) -> tuple[bool, ...]:
@@ -124,9 +135,7 @@ class Architecture(Schema):
         moe = self.moe
         if moe is None:
             return (False,) * self.layers
+        first, every, dense = moe.dense_first, moe.every, frozenset(moe.dense_layers)
         return tuple(
-            i >= moe.dense_first and (i - moe.dense_first) % moe.every == moe.every - 1
-            if moe.every > 1
-            else i >= moe.dense_first
-            for i in range(self.layers)
+            i >= first and (i - first + 1) % every == 0 and i not in dense for i in range(self.layers)
         )

@@ -32,6 +32,8 @@ class Gpu(Schema):
     """Dense FP4 peak; null where the card has none."""
     matmul_fraction: Fraction = 0.75
     """Fraction of the dense BF16 peak that large matrix products reach, median of large shapes."""
+    matmul_fraction_fp8: Fraction = 0.55
+    """The same of the FP8 peak."""
 
 
 class Tier(Schema):

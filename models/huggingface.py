@@ -6,20 +6,30 @@ file holds. One that does not is read as a decoder like Llama, and unknown field
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
 
 from models.architecture import Architecture
 from models.errors import Fault, InvalidField
 from models.huggingface_decoder import NAMELESS_KEYS, read_decoder
 from models.huggingface_families import FAMILIES, NAMELESS
-from models.huggingface_fields import Fields, shown
+from models.huggingface_fields import MOST_FIELDS, Fields, nearest, shown
 from models.huggingface_refused import HARMLESS, REFUSED, REFUSED_FIELDS
 
-LANGUAGE_CONFIGS = ("text_config", "llm_config")
+LANGUAGE_CONFIGS = ("text_config", "llm_config", "language_config")
 """Where a vision-language configuration keeps its decoder."""
-NOT_TOWERS = ("quantization_config", "generation_config")
-"""Parts of a file that hold no layers."""
+TIED_INSIDE = frozenset({"llama4"})
+"""Families whose decoder ties its embeddings by its own flag, whatever stands beside it."""
+NOT_TOWERS = frozenset(
+    {
+        "quantization_config",
+        "generation_config",
+        "attn_config",
+        "ffn_config",
+        "init_config",
+        "compression_config",
+    }
+)
+"""Parts of a file that hold no layers of their own."""
 
 
 @dataclass(frozen=True)
@@ -65,35 +75,51 @@ def read_config(config: Mapping[str, Any], field: str = "/model") -> Reading:
         fields.refuse_misspelt(HARMLESS)
     if fields.faults:
         raise InvalidField(*fields.faults)
-    values["name"] = str(config.get("name") or config.get("_name_or_path") or kind or "inline")[:128]
+    values["name"] = _name(config) or kind or "inline"
     return Reading(Architecture(**values), warnings, fields.defaults)
+
+
+def _name(config: Mapping[str, Any]) -> str | None:
+    """What the file calls itself, for people."""
+    names = (config.get("name"), config.get("_name_or_path"))
+    return next((name[:128] for name in names if isinstance(name, str) and name), None)
 
 
 def _language_part(config: Mapping[str, Any], field: str) -> tuple[Mapping[str, Any], str, list[str]]:
     """The decoder's own configuration, its pointer, and a warning for each tower left out."""
     _refuse_by_name(config, field)
     key = next((k for k in LANGUAGE_CONFIGS if isinstance(config.get(k), dict)), None)
+    towers = {k: v for k, v in config.items() if k.endswith("_config") and isinstance(v, dict) and k != key}
+    warnings = [_left_out(k, v) for k, v in towers.items() if k not in NOT_TOWERS]
     if key is None:
-        return config, field, []
+        return config, field, warnings
     inner = dict(config[key])
-    if config.get("tie_word_embeddings") is not None:
+    outer_decides = shown(config.get("model_type")) not in TIED_INSIDE
+    if outer_decides and config.get("tie_word_embeddings") is not None:
         inner["tie_word_embeddings"] = config["tie_word_embeddings"]
     pointer = f"{field}/{key}"
     if inner.get("model_type") is None:
         reason = "is missing, and the decoder's family is not known without it"
         raise InvalidField(Fault(f"{pointer}/model_type", None, reason, "State the decoder's family."))
     _refuse_by_name(inner, pointer)
-    towers = [k for k, v in config.items() if k.endswith("_config") and isinstance(v, dict) and k != key]
-    warnings = [
-        f"{tower} is not modelled: its parameters are not counted and its heads not checked against TP."
-        for tower in towers
-        if tower not in NOT_TOWERS
-    ]
     return inner, pointer, warnings
 
 
+def _left_out(tower: str, config: Mapping[str, Any]) -> str:
+    """What is not counted, and which TP its heads would allow."""
+    warning = f"{tower[:80]} is not modelled: its parameters are not counted"
+    heads = next((config[k] for k in ("num_attention_heads", "num_heads", "heads") if k in config), None)
+    if isinstance(heads, bool) or not isinstance(heads, int) or not 0 < heads <= 1024:
+        return f"{warning} and its heads not checked against TP."
+    degrees = ", ".join(str(n) for n in range(1, heads + 1) if heads % n == 0)
+    return f"{warning} and its {heads} heads not checked against TP (they divide by {degrees})."
+
+
 def _refuse_by_name(config: Mapping[str, Any], field: str) -> None:
-    """Raise for a family or a field that stands for layers we cannot reckon with."""
+    """Raise for a family or a field that stands for layers we cannot reckon with, or too many fields."""
+    if len(config) > MOST_FIELDS:
+        reason = f"holds {len(config)} fields, more than any architecture needs"
+        raise InvalidField(Fault(field, None, reason, f"State at most {MOST_FIELDS}."))
     kind = config.get("model_type")
     faults = []
     if isinstance(kind, str) and kind in REFUSED:
@@ -122,6 +148,6 @@ def _kind(config: Mapping[str, Any], field: str) -> str | None:
         return None
     if isinstance(kind, str) and kind in FAMILIES:
         return kind
-    near = get_close_matches(kind, FAMILIES, n=1, cutoff=0.6) if isinstance(kind, str) else []
-    fix = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(sorted(FAMILIES))}."
+    near = nearest(kind, tuple(FAMILIES), 0.6) if isinstance(kind, str) else None
+    fix = f"Did you mean {near!r}?" if near else f"Known: {', '.join(sorted(FAMILIES))}."
     raise InvalidField(Fault(f"{field}/model_type", shown(kind), "is no family whose layers we know", fix))

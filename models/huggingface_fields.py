@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
+from reprlib import Repr
 from typing import Any
 
 from models.errors import Fault
@@ -13,6 +14,13 @@ DEEPEST = 10_000
 """Nor any number of layers."""
 LONGEST = 2**31
 """Nor any sequence, in tokens."""
+MOST_FIELDS = 1_000
+"""Nor any `config.json`: the longest published ones have some 150 fields."""
+LONGEST_NAME = 128
+"""Characters of a field's name that are told, or compared with the names we know."""
+
+_SHORT = Repr()
+_SHORT.maxlevel, _SHORT.maxlist, _SHORT.maxdict, _SHORT.maxlong = 2, 4, 2, 40
 
 
 class Fields:
@@ -29,7 +37,7 @@ class Fields:
 
     def pointer(self, key: str) -> str:
         """JSON pointer of a field (RFC 6901)."""
-        return f"{self.field}/{key.replace('~', '~0').replace('/', '~1')}"
+        return f"{self.field}/{key[:LONGEST_NAME].replace('~', '~0').replace('/', '~1')}"
 
     def fault(self, key: str, reason: str, fix: str) -> None:
         """Note what is wrong with a field."""
@@ -45,6 +53,42 @@ class Fields:
         """Value of a field; None where it is missing or null."""
         self.read.add(key)
         return self.config.get(key)
+
+    def inside(self, key: str) -> "Fields":
+        """The fields of an object within; none where it is missing or null."""
+        value = self.stated(key)
+        if value is not None and not isinstance(value, dict):
+            self.fault(key, "is not an object", "State its fields, or leave it out.")
+        return Fields(value if isinstance(value, dict) else {}, self.pointer(key), {})
+
+    def indices(self, key: str, below: int | None) -> list[int] | None:
+        """A list of whole numbers in 0..below-1; None where it is missing or null, and after a fault."""
+        value = self.stated(key)
+        if value is None:
+            return None
+        numbers = value if isinstance(value, list) else [value]
+        if len(numbers) > DEEPEST or any(isinstance(n, bool) or not isinstance(n, int) for n in numbers):
+            self.fault(key, "is not a list of layers by number", "State whole numbers, or leave it out.")
+            return None
+        outside = [n for n in numbers if below is not None and not 0 <= n < below]
+        if outside or not isinstance(value, list):
+            reason = f"names layer {shown(outside[0])} of {below}" if outside else "is not a list"
+            self.fault(key, reason, "State layers from 0 on, or leave it out.")
+            return None
+        return numbers
+
+    def names(self, key: str, length: int | None) -> list[str] | None:
+        """One name for each layer; None where it is missing or null, and after a fault."""
+        value = self.stated(key)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+            self.fault(key, "is not a list of names", "State one name a layer, or leave it out.")
+            return None
+        if length is not None and len(value) != length:
+            self.fault(key, f"names {len(value)} layers of {length}", f"State {length} names.")
+            return None
+        return value
 
     def spelling(self, keys: Sequence[str]) -> str:
         """Which of several spellings of one field is used; the first where none is."""
@@ -106,11 +150,9 @@ class Fields:
         """Note every field that is not among the known ones, with the nearest that is."""
         for key in self.config:
             if key not in known and key not in self.read:
-                near = get_close_matches(key, known, n=1, cutoff=0.6)
+                near = nearest(key, known, 0.6)
                 fix = (
-                    f"Try {near[0]!r}."
-                    if near
-                    else "Leave it out, or send the whole file with its model_type."
+                    f"Try {near!r}." if near else "Leave it out, or send the whole file with its model_type."
                 )
                 self.fault(key, "is no field of a decoder without a model_type", fix)
 
@@ -118,30 +160,43 @@ class Fields:
         """Note fields that all but spell one we looked for and did not find."""
         missing = sorted(key for key in self.read if key not in self.config)
         for key in self.config:
-            near = get_close_matches(key, missing, n=1, cutoff=0.9)
-            if key not in self.read and key not in harmless and near:
-                self.fault(key, f"is not read, and {near[0]} is missing", f"Try {near[0]!r}.")
+            if key not in self.read and key not in harmless:
+                near = nearest(key, missing, 0.9)
+                if near:
+                    self.fault(key, f"is not read, and {near} is missing", f"Try {near!r}.")
+
+
+def nearest(name: str, known: Sequence[str], cutoff: float) -> str | None:
+    """The known name most like another; None where none is, or the other is too long to be one.
+
+    >>> nearest("num_key_value_head", ["num_hidden_layers", "num_key_value_heads"], 0.6)
+    'num_key_value_heads'
+    """
+    if len(name) > LONGEST_NAME:
+        return None
+    return next(iter(get_close_matches(name, known, n=1, cutoff=cutoff)), None)
 
 
 def shown(value: Any) -> Any:
-    """A value as it may stand in an answer: plain, finite and short.
+    """A value as it may stand in an answer: plain, finite and short, however deep or long it is.
 
     >>> shown(4096), shown(float("nan")), shown([1, 2])
     (4096, 'nan', '[1, 2]')
     """
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool):
         return value
+    if isinstance(value, int):
+        return value if value.bit_length() < 64 else f"a whole number of {value.bit_length()} bits"
     if isinstance(value, float) and math.isfinite(value):
         return value
-    return (value if isinstance(value, str) else repr(value))[:80]
+    return value[:80] if isinstance(value, str) else _SHORT.repr(value)[:80]
 
 
 def _as_number(value: Any, low: int, high: int) -> str:
     """Suggest the whole number a string or a float all but is."""
     try:
-        number = int(value) if isinstance(value, str) else round(value)
+        number = int(value[:40]) if isinstance(value, str) else round(value)
     except (ValueError, TypeError, OverflowError):
         return "State a whole number."
-    return (
-        f"Try {number}." if not isinstance(value, bool) and low <= number <= high else "State a whole number."
-    )
+    plain = not isinstance(value, bool) and low <= number <= high
+    return f"Try {number}." if plain else "State a whole number."

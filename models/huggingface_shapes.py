@@ -5,41 +5,59 @@ Each takes the fields and what was read of them so far, and returns fields of `A
 
 from typing import Any
 
-from models.huggingface_fields import Fields
-
-
-def gpt2(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
-    """Learned positions, as many as n_positions."""
-    return {"learned_positions": read["max_positions"] or 0, **four_times(fields, read, "n_inner")}
+from models.huggingface_fields import LONGEST, Fields
 
 
 def four_times(fields: Fields, read: dict[str, Any], key: str) -> dict[str, Any]:
     """The feed-forward's width, four times the hidden one where it is null or missing."""
     width = fields.optional_count(key)
-    return {"ffn": width or 4 * (read["hidden"] or 1)}
+    if width is None and read["hidden"] is not None:
+        width = 4 * read["hidden"]
+        fields.assume(key, width, "four times the hidden width")
+    return {"ffn": width}
+
+
+def four_times_inner(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
+    """The width as GPT-2 spells it."""
+    return four_times(fields, read, "n_inner")
 
 
 def four_times_always(_: Fields, read: dict[str, Any]) -> dict[str, Any]:
     """No field for the width at all: four times the hidden one."""
-    return {"ffn": 4 * (read["hidden"] or 1)}
+    return {"ffn": 4 * read["hidden"] if read["hidden"] else None}
+
+
+def gpt_bigcode(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
+    """GPT-2 with one key-value head for all by a flag."""
+    kv_heads = 1 if fields.flag("multi_query") else read["heads"]
+    return {"kv_heads": kv_heads, **four_times_inner(fields, read)}
 
 
 def gpt_neo(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
-    """Learned positions; the width four times the hidden one where it is null."""
-    return {"learned_positions": read["max_positions"] or 0, **four_times(fields, read, "intermediate_size")}
+    """Layers with a window, listed one by one or as a pattern that repeats; global and local in turn."""
+    shape = four_times(fields, read, "intermediate_size")
+    kinds, layers = fields.stated("attention_layers"), read["layers"]
+    window = fields.optional_count("window_size", high=LONGEST)
+    if layers is None or window is None:
+        return shape
+    if isinstance(kinds, list) and len(kinds) == layers:
+        sliding = sum(kind == "local" for kind in kinds)
+    else:
+        sliding = layers // 2
+    return shape | ({"sliding_window": window, "sliding_layers": sliding} if sliding else {})
 
 
 def falcon(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
     """Three generations under one name: multi-query, grouped and plain attention, one or two norms."""
-    new, parallel = fields.flag("new_decoder_architecture"), fields.flag("parallel_attn", default=True)
-    bias, multi_query = fields.flag("bias"), fields.flag("multi_query", default=True)
+    new, parallel = fields.flag("new_decoder_architecture"), fields.flag("parallel_attn")
+    bias, multi_query = fields.flag("bias"), fields.flag("multi_query")
     grouped = fields.optional_count("num_kv_heads")
     norms_given = fields.optional_count("num_ln_in_parallel_attn", high=2)
     kv_heads = (grouped or read["heads"]) if new else 1 if multi_query else read["heads"]
-    norms = (norms_given or 2) if new else 1 if parallel else 2
+    norms = norms_given or (2 if new else 1)
     return {
         "kv_heads": kv_heads,
-        "norms_per_layer": norms,
+        "norms_per_layer": norms if parallel else 2,
         **_biases(bias),
         **four_times(fields, read, "ffn_hidden_size"),
     }
@@ -48,60 +66,48 @@ def falcon(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
 def opt(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
     """Learned positions with two rows more; biases by one flag; the two oddities of OPT-350m refused."""
     bias = fields.flag("enable_bias", default=True)
+    affine = fields.flag("layer_norm_elementwise_affine", default=True)
     projected = fields.optional_count("word_embed_proj_dim")
     if projected is not None and read["hidden"] is not None and projected != read["hidden"]:
         fields.fault("word_embed_proj_dim", "an embedding narrower than the model is not modelled",
                      f"Only {read['hidden']} is.")  # fmt: skip
     if not fields.flag("do_layer_norm_before", default=True):
         fields.fault("do_layer_norm_before", "norms after the blocks are not modelled", "Only true is.")
+    positions = fields.count("max_position_embeddings")
     # OPT keeps two rows of its position table for padding (OPTLearnedPositionalEmbedding.offset).
-    return {"learned_positions": (read["max_positions"] or 0) + 2, **_biases(bias)}
-
-
-def cohere(fields: Fields, _: dict[str, Any]) -> dict[str, Any]:
-    """Norms on queries and keys by a flag."""
-    # CohereLayerNorm of queries and keys has one weight a head and channel.
-    return {"qk_norm": "full"} if fields.flag("use_qk_norm") else {}
-
-
-def stablelm(fields: Fields, _: dict[str, Any]) -> dict[str, Any]:
-    """One norm a layer with the parallel residual."""
-    if fields.flag("qk_layernorm"):
-        fields.fault("qk_layernorm", "norms of each head's own are not modelled", "Only false is.")
-    return {"norms_per_layer": 1} if fields.flag("use_parallel_residual") else {}
-
-
-def phi(fields: Fields, _: dict[str, Any]) -> dict[str, Any]:
-    """Norms on queries and keys are refused."""
-    if fields.flag("qk_layernorm"):
-        fields.fault("qk_layernorm", "LayerNorms on queries and keys are not modelled", "Only false is.")
-    return {}
+    return {"learned_positions": (positions or 0) + 2, "norm_affine": affine, **_biases(bias)}
 
 
 def mpt(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
     """Attention in a configuration of its own; biases, also of the norms, by one flag."""
     ratio = fields.optional_count("expansion_ratio", high=64) or 4
-    bias = not fields.flag("no_bias", default=True)
-    attention = fields.stated("attn_config")
-    inner = Fields(attention if isinstance(attention, dict) else {}, fields.pointer("attn_config"), {})
+    bias = not fields.flag("no_bias")
+    inner = fields.inside("attn_config")
     kv_heads = inner.optional_count("kv_n_heads")
     alibi = inner.flag("alibi", default=True)
     fields.faults += inner.faults
+    learned = fields.flag("learned_pos_emb", default=True) and not alibi
+    positions = fields.count("max_seq_len") if learned else 0
     return {
-        "ffn": ratio * (read["hidden"] or 1),
+        "ffn": ratio * read["hidden"] if read["hidden"] else None,
         "kv_heads": kv_heads or read["heads"],
-        "learned_positions": 0 if alibi else read["max_positions"] or 0,
+        "learned_positions": positions or 0,
         "norm_bias": bias,
         **_biases(bias),
     }
 
 
+def chatglm(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
+    """Key-value groups where a flag says so."""
+    grouped = fields.flag("multi_query_attention")
+    groups = fields.optional_count("multi_query_group_num")
+    if grouped and groups is None:
+        fields.fault("multi_query_group_num", "is missing beside multi_query_attention", "State a number.")
+    return {"kv_heads": groups if grouped else read["heads"]}
+
+
 def llama4(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
     """Dense layers are wider than an expert: `intermediate_size_mlp`."""
-    sparse = fields.stated("moe_layers")
-    every = fields.optional_count("interleave_moe_layer_step") or 1
-    if sparse and sparse != [i for i in range(read["layers"] or 0) if (i + 1) % every == 0]:
-        fields.fault("moe_layers", "says otherwise than interleave_moe_layer_step", "Leave it out.")
     return {"ffn": fields.optional_count("intermediate_size_mlp") or read["ffn"]}
 
 

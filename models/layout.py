@@ -61,6 +61,8 @@ class LayoutChoice(Schema):
     """What `selective` recomputes; the attention core unless set."""
     recompute_layers: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = None
     """Layers of each stage that `full` recomputes; all of them unless set."""
+    hsdp_shard: Count | None = None
+    """ZeRO inside groups of that many ranks, replicated across them; all of dp * cp unless set."""
     sequence_parallel: bool | None = None
     """Megatron's sequence parallelism of norms and dropouts over the TP group."""
     cp_comm: ContextComm | None = None
@@ -116,6 +118,8 @@ class Layout(Schema):
     """What `selective` recomputes."""
     recompute_layers: int | None = None
     """Layers of each stage that `full` recomputes; null for all of them."""
+    hsdp_shard: Count | None = None
+    """Ranks ZeRO shards over; null for all of dp * cp."""
     sequence_parallel: bool
     """Megatron's sequence parallelism over the TP group."""
     cp_comm: ContextComm

@@ -80,7 +80,9 @@ class Constraints(Schema):
     """TP collectives overlapped with matrix products."""
     dp_overlap: bool | None = None
     """DP collectives overlapped with the backward."""
-    rank_order: RankOrder | Annotated[tuple[RankOrder, ...], Field(min_length=1, max_length=120)] | None = None
+    rank_order: RankOrder | Annotated[tuple[RankOrder, ...], Field(min_length=1, max_length=120)] | None = (
+        None
+    )
     """One order, or the orders to choose among."""
     forbid: Annotated[tuple[LayoutChoice, ...], Field(max_length=1000)] = ()
     """Partial layouts to leave out: one that agrees in every stated knob is not offered."""

@@ -3,10 +3,12 @@
 from typing import Literal
 
 from models.base import Count, Schema, Tokens
+from models.recipe import Recipe
 
-Precision = Literal["bf16", "fp16", "fp32"]
+Precision = Literal["bf16", "fp16", "fp32", "fp8"]
 GradientType = Literal["bf16", "fp16", "fp32"]
-Optimizer = Literal["adam", "adamw", "sgd", "lion"]
+MasterType = Literal["fp32", "bf16"]
+Optimizer = Literal["adam", "adamw", "adam_bf16_moments", "adam_8bit", "sgd", "lion", "adafactor", "muon"]
 
 BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 """Bytes of one element. [B]"""
@@ -28,7 +30,9 @@ class WorkloadRequest(Schema):
     gradient_reduce_dtype: GradientType | None = None
     """Type the gradients are sent in."""
     optimizer: Optimizer = "adam"
-    """Adam keeps two FP32 moments, SGD (with momentum) and Lion one."""
+    """Which optimizer state is kept: Adam two FP32 moments, SGD (with momentum) and Lion one, …"""
+    master_dtype: MasterType = "fp32"
+    """Type of the master weights; FP32 training has none."""
 
 
 class Workload(Schema):
@@ -46,6 +50,8 @@ class Workload(Schema):
     """Type the gradients are sent in."""
     optimizer: Optimizer
     """Which optimizer state is kept."""
+    recipe: Recipe
+    """The bytes these choices cost."""
 
     @property
     def tokens_per_step(self) -> int:

@@ -4,6 +4,7 @@ from typing import Any
 
 from models.architecture import Architecture
 from models.catalogue.profiles import profile
+from models.catalogue.recipes import recipe
 from models.cost.setting import Setting
 from models.cost.stages import balanced_split
 from models.hardware import Cluster, Gpu, Tier
@@ -68,7 +69,11 @@ def workload(sequence: int = 8192, batch: int = 2048, **more: Any) -> Workload:
         "gradient_reduce_dtype": "fp32",
         "optimizer": "adam",
     }
-    return Workload(sequence_length=sequence, global_batch=batch, **(known | more))
+    full = known | more
+    bytes_of = recipe(
+        full["precision"], full["gradient_dtype"], full["gradient_reduce_dtype"], full["optimizer"]
+    )
+    return Workload(sequence_length=sequence, global_batch=batch, recipe=bytes_of, **full)
 
 
 def setting(architecture: Architecture = LLAMA_405B, name: str = "textbook", **more: Any) -> Setting:

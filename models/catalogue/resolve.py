@@ -47,7 +47,8 @@ def resolve(request: SearchRequest | EvaluateRequest) -> Resolved:
     errors: list[LayoutError] = []
     model = _attempt(errors, lambda: resolve_architecture(request.model))
     cluster = _attempt(errors, lambda: resolve_cluster(request.cluster, request.gpus))
-    workload = _attempt(errors, lambda: resolve_workload(request.workload, request.profile))
+    hidden = model[0].hidden if model else 1
+    workload = _attempt(errors, lambda: resolve_workload(request.workload, request.profile, hidden))
     if cluster is not None:
         inline = not isinstance(request.cluster, str) and not isinstance(request.cluster.gpu, str)
         faults = precision_faults(request.workload.precision, cluster[0].gpu, inline=inline)

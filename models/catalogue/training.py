@@ -1,5 +1,6 @@
 """A stated workload with every choice made: the batch in sequences, the types of the gradients."""
 
+from models.catalogue.recipes import recipe
 from models.errors import Fault, InvalidField
 from models.estimate import Assumption
 from models.hardware import Gpu
@@ -13,11 +14,14 @@ PEAKS: dict[Precision, str] = {
     "bf16": "peak_bf16_flops",
     "fp16": "peak_fp16_flops",
     "fp32": "peak_fp32_flops",
+    "fp8": "peak_fp8_flops",
 }
 """The rate a precision computes at."""
 
 
-def resolve_workload(stated: WorkloadRequest, profile: Profile) -> tuple[Workload, tuple[Assumption, ...]]:
+def resolve_workload(
+    stated: WorkloadRequest, profile: Profile, hidden: int
+) -> tuple[Workload, tuple[Assumption, ...]]:
     """Return the workload and what was assumed about it, or raise every fault at once."""
     faults = batch_faults(stated)
     if faults:
@@ -40,6 +44,7 @@ def resolve_workload(stated: WorkloadRequest, profile: Profile) -> tuple[Workloa
         gradient_dtype=gradients,
         gradient_reduce_dtype=sent,
         optimizer=stated.optimizer,
+        recipe=recipe(stated.precision, gradients, sent, stated.optimizer, stated.master_dtype, hidden),
     )
     return workload, (*derived, *_defaults(stated, workload, profile))
 
@@ -50,7 +55,9 @@ def gradient_type(precision: Precision, profile: Profile) -> GradientType:
     >>> gradient_type("bf16", "textbook"), gradient_type("bf16", "calibrated")
     ('bf16', 'fp32')
     """
-    return precision if profile == "textbook" else "fp32"
+    if profile != "textbook":
+        return "fp32"
+    return "bf16" if precision == "fp8" else precision
 
 
 def batch_faults(stated: WorkloadRequest) -> list[Fault]:
@@ -89,10 +96,11 @@ def precision_faults(precision: Precision, gpu: Gpu, *, inline: bool) -> list[Fa
 
 def _defaults(stated: WorkloadRequest, workload: Workload, profile: Profile) -> tuple[Assumption, ...]:
     why = {"gradient_dtype": f"default of the {profile} profile"}
-    names = ("precision", "gradient_dtype", "gradient_reduce_dtype", "optimizer")
+    names = ("precision", "gradient_dtype", "gradient_reduce_dtype", "optimizer", "master_dtype")
     given = stated.model_dump(exclude_unset=True, exclude_none=True)
+    chosen = workload.model_dump() | {"master_dtype": stated.master_dtype}
     return tuple(
-        Assumption(field=f"/workload/{name}", value=getattr(workload, name), why=why.get(name, "default"))
+        Assumption(field=f"/workload/{name}", value=chosen[name], why=why.get(name, "default"))
         for name in names
         if name not in given
     )

@@ -26,7 +26,6 @@ from models.cost.parameters import padded_vocabulary
 from models.cost.setting import Setting
 from models.cost.table import FULL, SELECTIVE, LayoutTable
 from models.layout import RecomputeModule
-from models.workload import BYTES
 
 Array = NDArray[np.float64]
 Tensors = dict[str, Array]
@@ -45,6 +44,20 @@ DROPPED_BY: dict[RecomputeModule, tuple[str, ...]] = {
 (NVIDIA/Megatron-LM megatron/core/transformer/transformer_config.py, `recompute_modules`)"""
 
 
+PRODUCT_INPUTS = frozenset(
+    (
+        "attention_norm_output",
+        "attention_output",
+        "mlp_norm_output",
+        "mlp_product",
+        "dispatched",
+        "expert_product",
+        "shared_product",
+    )
+)
+"""Tensors a linear layer keeps as its input, in the type its product is done in."""
+
+
 @dataclass(frozen=True)
 class Split:
     """How one micro-batch's tokens and widths are divided, a column a layout; all (N,)."""
@@ -61,6 +74,8 @@ class Split:
     """e'. [1]"""
     element: float
     """a. [B]"""
+    product_input: float
+    """Bytes of a stored input of a matrix product: a, or 1 in FP8. [B]"""
     imbalance: float
     """Copies the busiest rank's experts receive over the mean. [1]"""
     fused: bool
@@ -79,7 +94,8 @@ def split(table: LayoutTable, setting: Setting) -> Split:
         tp=tp,
         residual=np.where(table.sequence_parallel == 1, tp, 1.0),
         etp=table.etp.astype(np.float64),
-        element=float(BYTES[workload.precision]),
+        element=workload.recipe.activation,
+        product_input=workload.recipe.product_input,
         imbalance=1.0 if stack.token_drop else stack.imbalance,
         fused=stack.attention_kernel != "unfused",
         dropout=stack.dropout,
@@ -227,7 +243,8 @@ def dense_layer_tensors(architecture: Architecture, part: Split) -> Tensors:
     With dropout, an unfused kernel and a plain 4 h feed-forward it is the 34 + 5 a s / h of [1].
     """
     feed_forward = mlp_tensors(architecture.ffn, architecture.gated_mlp, part)
-    return norm_tensors(architecture, part) | attention_tensors(architecture, part) | feed_forward
+    tensors = norm_tensors(architecture, part) | attention_tensors(architecture, part) | feed_forward
+    return _stored(tensors, part)
 
 
 def sparse_layer_tensors(architecture: Architecture, part: Split) -> Tensors:
@@ -235,7 +252,16 @@ def sparse_layer_tensors(architecture: Architecture, part: Split) -> Tensors:
     if architecture.moe is None:
         return {}
     experts = expert_tensors(architecture, part)
-    return norm_tensors(architecture, part) | attention_tensors(architecture, part) | experts
+    tensors = norm_tensors(architecture, part) | attention_tensors(architecture, part) | experts
+    return _stored(tensors, part)
+
+
+def _stored(tensors: Tensors, part: Split) -> Tensors:
+    """The same with the inputs of matrix products in the type they are kept in (FP8 under FP8)."""
+    share = part.product_input / part.element
+    if share == 1.0:
+        return tensors
+    return {name: value * share if name in PRODUCT_INPUTS else value for name, value in tensors.items()}
 
 
 def layer_total(tensors: Tensors, part: Split) -> Array:

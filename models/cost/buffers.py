@@ -6,7 +6,7 @@ Everything is broadcastable to (N, S): N layouts, S stages each. [B]
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost import activations, state
+from models.cost import activations
 from models.cost.setting import Setting
 from models.cost.shards import RankParameters
 from models.cost.stages import Stages
@@ -58,7 +58,7 @@ def _sharding_lines(table: LayoutTable, parameters: RankParameters, setting: Set
     ZeRO-3 holds `GATHERED_UNITS` layers' weights; ZeRO-2 and 3 that reduce after every micro-batch
     hold one layer's whole gradient in the type it is sent in.
     """
-    bytes_of = state.recipe(setting.workload)
+    bytes_of = setting.workload.recipe
     gathered = np.where(table.zero == 3, float(GATHERED_UNITS * bytes_of.weight), 0.0)[:, None]
     reducing = (table.zero >= 2) & (table.gradient_reduce == PER_MICRO_BATCH)
     unreduced = np.where(reducing, float(bytes_of.gradient_sent), 0.0)[:, None]

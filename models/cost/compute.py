@@ -1,4 +1,4 @@
-"""FLOPs of a layer, of a token, and the kernel time they take on one GPU.
+"""The kernel time of a layer on one GPU, from its FLOPs and its bytes.
 
 Symbols, one meaning in this file:
     s  tokens a sequence                  T  tokens of a micro-batch on one CP rank
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.architecture import Architecture
 from models.cost import activations
+from models.cost.flops import attention_flops, model_flops_per_token
 from models.cost.gemms import (
     dense_layer_gemms,
     gemm_seconds,
@@ -22,7 +22,6 @@ from models.cost.gemms import (
     total_seconds,
 )
 from models.cost.memory import layer_bytes
-from models.cost.parameters import count_parameters
 from models.cost.setting import Setting
 from models.cost.table import FULL, SELECTIVE, LayoutTable
 from models.cost.units import PerLayer
@@ -30,70 +29,6 @@ from models.hardware import Gpu
 from models.workload import Precision
 
 Array = NDArray[np.float64]
-
-
-def projection_flops(architecture: Architecture) -> float:
-    """Forward FLOPs of a token in the attention's projections: 2 (2 a d + 2 n_kv d) h, or MLA's own.
-
-    >>> shape = dict(hidden=8, layers=1, heads=2, kv_heads=1, head_size=4, ffn=32, vocabulary=16)
-    >>> tiny = Architecture(name="t", **shape)
-    >>> projection_flops(tiny)
-    384.0
-    """
-    mla = architecture.mla
-    if mla is None:
-        wide = (2 * architecture.heads + 2 * architecture.kv_heads) * architecture.head_size
-        return 2.0 * wide * architecture.hidden
-    query_width = architecture.heads * (mla.nope_head_size + mla.rope_head_size)
-    rank = mla.query_lora_rank
-    query = rank * (architecture.hidden + query_width) if rank else architecture.hidden * query_width
-    down = architecture.hidden * (mla.key_value_lora_rank + mla.rope_head_size)
-    up = mla.key_value_lora_rank * architecture.heads * (mla.nope_head_size + mla.value_head_size)
-    return 2.0 * (query + down + up + architecture.heads * mla.value_head_size * architecture.hidden)
-
-
-def attention_flops(architecture: Architecture, sequence: int, causal: bool = True) -> float:
-    """Forward FLOPs of a token in the attention scores and their weighted sum.
-
-    2 s a (d_qk + d_v), half of it when causal: a token sees s/2 others on average.
-
-    >>> shape = dict(hidden=8, layers=1, heads=2, kv_heads=1, head_size=4, ffn=32, vocabulary=16)
-    >>> tiny = Architecture(name="t", **shape)
-    >>> attention_flops(tiny, 100)
-    1600.0
-    """
-    mla = architecture.mla
-    width = 2.0 * architecture.head_size
-    if mla is not None:
-        width = float(mla.nope_head_size + mla.rope_head_size + mla.value_head_size)
-    return 2.0 * sequence * architecture.heads * width / (2.0 if causal else 1.0)
-
-
-def mlp_flops(hidden: int, width: int, gated: bool) -> float:
-    """Forward FLOPs of a token in a feed-forward: 6 h f gated, 4 h f not.
-
-    >>> mlp_flops(8, 32, gated=True)
-    1536.0
-    """
-    return (6.0 if gated else 4.0) * hidden * width
-
-
-def model_flops_per_token(architecture: Architecture, sequence: int, convention: str) -> float:
-    """FLOPs a token in training that MFU counts; recompute never does.
-
-    six_psi          6 Psi, Psi the (nominal) active parameters
-    with_attention   6 (active - input embedding) + 3 L (causal attention forward)
-
-    The second reproduces 250 GFLOP for DeepSeek-V3 at 4,096 tokens (arXiv:2505.09343, table 2).
-    """
-    counts = count_parameters(architecture)
-    if convention == "six_psi":
-        nominal = architecture.nominal_active_parameters or (
-            architecture.nominal_parameters if architecture.moe is None else None
-        )
-        return 6.0 * (nominal or counts.active)
-    causal = attention_flops(architecture, sequence)
-    return 6.0 * counts.active_without_embedding + 3.0 * architecture.layers * causal
 
 
 def peak_flops(gpu: Gpu, precision: Precision) -> float:
@@ -104,10 +39,21 @@ def peak_flops(gpu: Gpu, precision: Precision) -> float:
     ValueError
         When the GPU has no such unit; the request is refused before it gets here.
     """
-    peak = {"bf16": gpu.peak_bf16_flops, "fp16": gpu.peak_fp16_flops, "fp32": gpu.peak_fp32_flops}[precision]
+    peak: float | None = getattr(gpu, f"peak_{precision}_flops")
     if peak is None:
         raise ValueError(f"{gpu.name} has no {precision} peak")
     return peak
+
+
+def wide_precision(precision: Precision) -> Precision:
+    """Precision of what FP8 training leaves in 16 bits: the attention core and the head."""
+    return "bf16" if precision == "fp8" else precision
+
+
+def matmul_rate(gpu: Gpu, precision: Precision) -> float:
+    """Rate of large matrix products: the peak times the fraction they reach. [FLOP/s]."""
+    fraction = gpu.matmul_fraction_fp8 if precision == "fp8" else gpu.matmul_fraction
+    return peak_flops(gpu, precision) * fraction
 
 
 def model_flops_utilisation(flops_per_s: float, gpu: Gpu, precision: Precision) -> float:
@@ -136,16 +82,17 @@ def forward_seconds(table: LayoutTable, setting: Setting) -> Forward:
     """Forward time of a layer and micro-batch; the backward takes about twice as long."""
     architecture, profile = setting.architecture, setting.profile
     part = activations.split(table, setting)
-    peak = peak_flops(setting.cluster.gpu, setting.workload.precision)
-    rate, loss = peak * setting.cluster.gpu.matmul_fraction, profile.matmul_shape_loss
+    gpu, precision = setting.cluster.gpu, setting.workload.precision
+    wide = wide_precision(precision)
+    rate, loss = matmul_rate(gpu, precision), profile.matmul_shape_loss
     dense, sparse = dense_layer_gemms(architecture, part), sparse_layer_gemms(architecture, table, part)
     matmul = PerLayer(
         total_seconds(dense, rate, loss, len(table)),
         total_seconds(sparse, rate, loss, len(table)),
-        last=gemm_seconds(head_gemm(architecture, table, part), rate, loss),
+        last=gemm_seconds(head_gemm(architecture, table, part), matmul_rate(gpu, wide), loss),
     )
     core = attention_flops(architecture, setting.workload.sequence_length) * part.tokens / part.tp
-    attention = core / (peak * profile.attention_fraction)
+    attention = core / (peak_flops(gpu, wide) * profile.attention_fraction)
     layer = layer_bytes(table, setting, part)
     logits = activations.logits_bytes(architecture, table, part, setting.stack.fused_loss)
     pace = streaming_pace(setting)

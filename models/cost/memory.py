@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from models.cost import activations, schedule, state
 from models.cost.buffers import buffer_lines, overhead_lines
 from models.cost.setting import Setting
-from models.cost.shards import RankParameters, rank_parameters
+from models.cost.shards import RankParameters, rank_parameters, state_shards
 from models.cost.stages import Stages, stage_kinds
 from models.cost.table import FULL, IntVector, LayoutTable
 
@@ -49,9 +49,7 @@ PART_OF_LINE = {
 
 def memory_lines(table: LayoutTable, stages: Stages, setting: Setting) -> dict[str, IntArray]:
     """Every named line of each stage, rounded up to whole bytes, (N, S). [B]."""
-    parameters = rank_parameters(
-        table, stages, setting.architecture, nominal=setting.profile.real_valued_stages
-    )
+    parameters = rank_parameters(table, stages, setting)
     lines = _state_lines(table, parameters, setting)
     lines |= _activation_lines(table, stages, setting)
     if setting.profile.working_buffers:
@@ -68,7 +66,7 @@ def stage_parts(table: LayoutTable, setting: Setting) -> tuple[IntArray, IntArra
     alone. `rest` is least at ep = 1, etp = 1. Both facts are what lets the solver bound memory by a
     sum over its decisions.
     """
-    stages = stage_kinds(table, setting.architecture, setting.profile.real_valued_stages)
+    stages = stage_kinds(table, setting)
     lines = memory_lines(table, stages, setting)
     zero = np.zeros(stages.dense.shape, dtype=np.int64)
     routed = sum((value for name, value in lines.items() if name.endswith(ROUTED)), start=zero)
@@ -86,17 +84,21 @@ def peak_bytes(table: LayoutTable, setting: Setting) -> IntVector:
 def _state_lines(table: LayoutTable, parameters: RankParameters, setting: Setting) -> dict[str, Array]:
     """Weights, gradients and optimizer state of the dense part over dp * cp, of the experts over edp."""
     lines: dict[str, Array] = {}
-    recipe = state.recipe(setting.workload)
+    recipe = setting.workload.recipe
     choice = (table.zero, table.schedule, table.gradient_reduce, table.weight_gather)
     extra = state.peak_extra_bytes(*choice, recipe)
-    groups = [("", table.dp * table.cp, parameters.shared)]
+    dense, experts = state_shards(table)
+    groups = [("", dense, parameters.shared)]
     if setting.architecture.moe is not None:
-        groups.append((ROUTED, table.edp, parameters.routed))
+        groups.append((ROUTED, experts, parameters.routed))
     for suffix, shards, count in groups:
         held = state.resident_bytes(*choice, shards, recipe)
         lines[f"weights{suffix}"] = count * (held.weights + extra.weights)[:, None]
         lines[f"gradients{suffix}"] = count * (held.gradients + extra.gradients)[:, None]
         lines[f"optimizer{suffix}"] = count * held.optimizer[:, None]
+    if recipe.end_optimizer != recipe.optimizer:
+        more = parameters.ends * (recipe.end_optimizer - recipe.optimizer)
+        lines["optimizer"] = lines["optimizer"] + more / state.optimizer_divisor(table.zero, dense)[:, None]
     return lines
 
 
@@ -114,7 +116,8 @@ def _activation_lines(table: LayoutTable, stages: Stages, setting: Setting) -> d
     if not profile.real_valued_stages:
         micro_batches = table.micro_batches(setting.workload.global_batch)
         logits = activations.logits_bytes(architecture, table, part, setting.stack.fused_loss)
-        losses = stages.last * schedule.logits_in_flight(table.schedule, micro_batches)[:, None]
+        heads = stages.last * (1 + setting.mtp_layers)
+        losses = heads * schedule.logits_in_flight(table.schedule, micro_batches)[:, None]
         lines["final_norm"] = losses * 2 * checkpoint[:, None]
         lines["logits"] = losses * logits[:, None]
     return lines

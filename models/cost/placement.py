@@ -68,9 +68,13 @@ def _strides(
 
 
 def groups(table: LayoutTable) -> dict[str, Group]:
-    """Every group a layout communicates in: tp, cp, pp, dp (with cp), etp, ep, edp."""
+    """Every group a layout communicates in: tp, cp, pp, dp (with cp), etp, ep, edp.
+
+    With HSDP, dp and edp are cut to the group ZeRO shards over, and `replica` and `expert_replica`
+    join the same shard of every group.
+    """
     dense, expert = dense_strides(table), expert_strides(table)
-    return {
+    found = {
         "tp": Group((table.tp,), (dense["tp"],)),
         "cp": Group((table.cp,), (dense["cp"],)),
         "pp": Group((table.pp,), (dense["pp"],)),
@@ -79,6 +83,35 @@ def groups(table: LayoutTable) -> dict[str, Group]:
         "ep": Group((table.ep,), (expert["ep"],)),
         "edp": Group((table.edp,), (expert["dp"],)),
     }
+    if table.hsdp_shard is not None:
+        for name, replica in (("dp", "replica"), ("edp", "expert_replica")):
+            found[name], found[replica] = cut(found[name], table.hsdp_shard)
+    return found
+
+
+def cut(group: Group, ranks: int) -> tuple[Group, Group]:
+    """Cut a group into its innermost `ranks` ranks and the ranks with the same place in each cut.
+
+    Where `ranks` is no product of the axes, each cut takes the greatest common divisor axis by axis.
+
+    >>> whole = Group((np.array([2]), np.array([16])), (np.array([1]), np.array([4])))
+    >>> inner, outer = cut(whole, 8)
+    >>> [size.tolist() for size in (*inner.sizes, *outer.sizes)], outer.strides[1].tolist()
+    ([[2], [4], [1], [4]], [16])
+    """
+    left = np.full_like(group.sizes[0], ranks)
+    inner_first = np.argsort(np.stack(group.strides), axis=0, kind="stable")
+    sizes = np.stack(group.sizes)
+    kept = np.ones_like(sizes)
+    for turn in range(len(group.sizes)):
+        axis = inner_first[turn][None, :]
+        size = np.take_along_axis(sizes, axis, axis=0)
+        part = np.gcd(size, left[None, :])
+        np.put_along_axis(kept, axis, part, axis=0)
+        left = left // part[0]
+    rest = tuple(size // part for size, part in zip(group.sizes, kept, strict=True))
+    strides = tuple(stride * part for stride, part in zip(group.strides, kept, strict=True))
+    return Group(tuple(kept), group.strides), Group(rest, strides)
 
 
 def group_ranks(size: int, stride: int, rank: int) -> list[int]:

@@ -35,7 +35,7 @@ def estimate(table: LayoutTable, setting: Setting) -> Estimates:
 
 def price(table: LayoutTable, setting: Setting) -> tuple[Stages, Traffic, StepTime]:
     """Return the kinds of stages, what they send and how long a step takes."""
-    stages = stage_kinds(table, setting.architecture, setting.profile.real_valued_stages)
+    stages = stage_kinds(table, setting)
     traffic = all_traffic(table, stages, setting)
     return stages, traffic, step_time(table, stages, traffic, setting)
 

@@ -5,7 +5,8 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.compute import model_flops_per_token, model_flops_utilisation
+from models.cost.compute import model_flops_utilisation
+from models.cost.flops import model_flops_per_token
 from models.cost.memory import PART_OF_LINE, memory_lines, stages_in_flight
 from models.cost.price import price
 from models.cost.setting import Setting
@@ -46,8 +47,7 @@ def candidate(layout: Layout, setting: Setting) -> Candidate:
 def memory_report(layout: Layout, setting: Setting) -> Memory:
     """Return the bytes of every stage, its six parts and their lines."""
     table = LayoutTable.of([layout])
-    real = setting.profile.real_valued_stages
-    stages = every_stage(layout.pp, layout.vpp, setting.architecture, layout.stage_layers, real)
+    stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers)
     lines = memory_lines(table, stages, setting)
     held = stages_in_flight(table, stages, setting)
     rows = tuple(_stage(i, lines, stages, float(held[0, i])) for i in range(layout.pp))

@@ -22,3 +22,8 @@ class Setting:
     """What a GPU may use: the limit less the reserve. [B]"""
     stack: Stack = field(default_factory=Stack)
     """Software knobs that are not searched."""
+
+    @property
+    def mtp_layers(self) -> int:
+        """Multi-token-prediction layers that are trained, on the last stage. [1]."""
+        return self.architecture.mtp_layers if self.stack.mtp else 0

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from models.architecture import Architecture
 from models.cost.layer_parameters import LayerParameters
 from models.cost.parameters import count_parameters, padded_vocabulary
+from models.cost.setting import Setting
 from models.cost.stages import Stages
 from models.cost.table import LayoutTable
 
@@ -23,6 +24,8 @@ class RankParameters:
 
     shared: Array
     """Dense part: attention, dense feed-forward, norms, router, embedding, head; sharded over dp * cp."""
+    ends: Array
+    """Embedding, head and final norm among the dense part."""
     routed: Array
     """Routed experts; sharded over edp."""
     layer_shared: Array
@@ -31,38 +34,49 @@ class RankParameters:
     """Routed experts of one sparse layer, on one rank."""
 
 
-def rank_parameters(
-    table: LayoutTable, stages: Stages, architecture: Architecture, nominal: bool
-) -> RankParameters:
+def state_shards(table: LayoutTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Ranks the dense state and the experts' state are sharded over, (N,) each. [1].
+
+    dp * cp and edp; no more than the group of `hsdp_shard` ranks where ZeRO shards inside groups only
+    (HSDP: Zhao et al., "PyTorch FSDP", arXiv:2304.11277, section 3.2.2).
+    """
+    dense, experts = table.dp * table.cp, table.edp
+    if table.hsdp_shard is None:
+        return dense, experts
+    return np.minimum(dense, table.hsdp_shard), np.minimum(experts, table.hsdp_shard)
+
+
+def rank_parameters(table: LayoutTable, stages: Stages, setting: Setting) -> RankParameters:
     """Return the parameters of each stage's rank.
 
     A stage's dense part is its layers' sharded parameters over t plus their replicated ones, the
     padded embedding over t on the first stage (on the last too where it is tied and p > 1), the
-    head over t and the final norm on the last. Routed experts go over etp * ep.
+    head over t, the final norm and what MTP layers add on the last. Routed experts go over etp * ep.
 
-    With `nominal` (the textbook) each stage holds Psi / (t p), Psi the round figure of the name.
+    In real-valued stages (the textbook) each holds Psi / (t p), Psi the round figure of the name.
     """
+    architecture = setting.architecture
     counts = count_parameters(architecture)
     tp = table.tp[:, None].astype(np.float64)
     slices = (table.etp * table.ep)[:, None].astype(np.float64)
     experts = float(counts.sparse_layer.experts) if counts.sparse_layer else 0.0
     dense_layer = _local(counts.dense_layer, tp)
     sparse_layer = _local(counts.sparse_layer, tp) if counts.sparse_layer else np.zeros_like(tp)
-    largest = np.maximum(
-        np.where(stages.dense > 0, dense_layer, 0.0), np.where(stages.sparse > 0, sparse_layer, 0.0)
-    )
-    if nominal:
-        routed_total = experts * counts.sparse_layers
-        psi = (architecture.nominal_parameters or counts.total) - routed_total
-        shared = psi / (tp * table.pp[:, None]) + np.zeros_like(stages.dense)
-    else:
-        shared = (
-            stages.dense * dense_layer + stages.sparse * sparse_layer + _ends(table, stages, architecture)
+    held = np.where(stages.dense > 0, dense_layer, 0.0), np.where(stages.sparse > 0, sparse_layer, 0.0)
+    if setting.profile.real_valued_stages:
+        psi = (architecture.nominal_parameters or counts.total) - experts * counts.sparse_layers
+        shared, ends = (
+            psi / (tp * table.pp[:, None]) + np.zeros_like(stages.dense),
+            np.zeros_like(stages.dense),
         )
+    else:
+        ends = _ends(table, stages, setting)
+        shared = stages.dense * dense_layer + stages.sparse * sparse_layer + ends
     return RankParameters(
         shared=shared,
+        ends=ends,
         routed=stages.sparse * experts / slices,
-        layer_shared=largest,
+        layer_shared=np.maximum(*held),
         layer_routed=np.where(stages.sparse > 0, experts / slices, 0.0),
     )
 
@@ -71,14 +85,26 @@ def _local(layer: LayerParameters, tp: Array) -> Array:
     return layer.sharded / tp + layer.replicated
 
 
-def _ends(table: LayoutTable, stages: Stages, architecture: Architecture) -> Array:
-    """Embedding (with its norm and positions) on the first stage, final norm and head on the last."""
+def embedding_matrix(table: LayoutTable, architecture: Architecture) -> Array:
+    """Padded embedding or head of one TP rank, V_p h / t, (N,). [1]."""
+    return padded_vocabulary(architecture.vocabulary, table.tp) / table.tp * float(architecture.hidden)
+
+
+def _ends(table: LayoutTable, stages: Stages, setting: Setting) -> Array:
+    """Embedding (with its norm and positions) on the first stage, final norm and head on the last.
+
+    Each MTP layer's projection of 2 h^2 and its three norms stand on the last stage too; the layer
+    itself is among the stage's layers.
+    """
+    architecture = setting.architecture
     counts = count_parameters(architecture)
     tp = table.tp[:, None].astype(np.float64)
     vocabulary = padded_vocabulary(architecture.vocabulary, table.tp)[:, None] / tp
-    matrix = vocabulary * architecture.hidden
+    matrix = embedding_matrix(table, architecture)[:, None]
     first = matrix + counts.positions + counts.embedding_norm
     bias = vocabulary if architecture.head_bias else 0.0
     own_head = ~np.bool_(architecture.tied_embeddings) | (table.pp[:, None] > 1)
-    last = counts.final_norm + bias + np.where(own_head, matrix, 0.0)
+    norms = 3 * counts.final_norm
+    predicted = setting.mtp_layers * (2 * architecture.hidden**2 / tp + norms)
+    last = counts.final_norm + bias + np.where(own_head, matrix, 0.0) + predicted
     return stages.first * first + stages.last * last

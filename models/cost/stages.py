@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.architecture import Architecture
+from models.cost.setting import Setting
 from models.cost.table import LayoutTable
 
 Array = NDArray[np.float64]
@@ -63,57 +64,65 @@ def balanced_split(layers: int, chunks: int) -> tuple[int, ...]:
     return tuple(split)
 
 
-def stage_kinds(table: LayoutTable, architecture: Architecture, real_valued: bool) -> Stages:
+def stage_kinds(table: LayoutTable, setting: Setting) -> Stages:
     """Return one stage of each kind for every layout.
 
-    Parameters
-    ----------
-    table : N layouts
-    architecture
-        Which layers are sparse.
-    real_valued
-        A middle stage of L/p layers stands for all (the textbook profile).
+    In real-valued stages (the textbook) a middle stage of L/p layers stands for all.
     """
     keys, inverse = np.unique(table.pp * 100_000 + table.vpp, return_inverse=True)
     pairs = [(int(key) // 100_000, int(key) % 100_000) for key in keys]
-    rows = [_kinds(*pair, architecture, table.stage_layers, real_valued) for pair in pairs]
+    rows = [_kinds(*pair, _Layers.of(setting, table.stage_layers)) for pair in pairs]
     width = max((len(row) for row in rows), default=1)
     padded = [row + ((*row[0][:5], 0.0),) * (width - len(row)) for row in rows]
     grid = np.array(padded, dtype=np.float64).reshape(len(rows), width, 6)[inverse.reshape(-1)]
     return Stages(*np.moveaxis(grid, 2, 0))
 
 
-def every_stage(
-    pp: int, vpp: int, architecture: Architecture, split: tuple[int, ...] | None, real_valued: bool
-) -> Stages:
+def every_stage(pp: int, vpp: int, setting: Setting, split: tuple[int, ...] | None) -> Stages:
     """Return all p stages of one layout, shape (1, p)."""
-    rows = _stages(pp, vpp, architecture, split, real_valued)
+    rows = _stages(pp, vpp, _Layers.of(setting, split))
     return Stages(*np.array(rows, dtype=np.float64).T[:, None, :])
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """What the stages are cut from."""
+
+    architecture: Architecture
+    split: tuple[int, ...] | None
+    real_valued: bool
+    mtp: int
+
+    @classmethod
+    def of(cls, setting: Setting, split: tuple[int, ...] | None) -> "_Layers":
+        return cls(setting.architecture, split, setting.profile.real_valued_stages, setting.mtp_layers)
 
 
 Row = tuple[float, float, float, float, float, float]
 
 
 @lru_cache(maxsize=4096)
-def _kinds(
-    pp: int, vpp: int, architecture: Architecture, split: tuple[int, ...] | None, real_valued: bool
-) -> tuple[Row, ...]:
+def _kinds(pp: int, vpp: int, layers: _Layers) -> tuple[Row, ...]:
     kinds: dict[tuple[float, ...], list[float]] = {}
-    for index, *shape, count in _stages(pp, vpp, architecture, split, real_valued):
+    for index, *shape, count in _stages(pp, vpp, layers):
         kinds.setdefault(tuple(shape), [index, 0.0])[1] += count
     return tuple((found[0], *shape, found[1]) for shape, found in kinds.items())  # type: ignore[misc]
 
 
-def _stages(
-    pp: int, vpp: int, architecture: Architecture, split: tuple[int, ...] | None, real_valued: bool
-) -> list[Row]:
-    sparse = architecture.sparse_layers()
-    if real_valued:
-        moe = sum(sparse) / pp
-        return [(i, architecture.layers / pp - moe, moe, 0.0, 0.0, 1.0) for i in range(pp)]
-    layers = split or balanced_split(architecture.layers, pp * vpp)
-    bounds = np.concatenate([[0], np.cumsum(layers)])
-    return [_stage(i, pp, vpp, bounds, sparse) for i in range(pp)]
+def _stages(pp: int, vpp: int, layers: _Layers) -> list[Row]:
+    sparse = layers.architecture.sparse_layers()
+    predicted = sparse[-1:] * layers.mtp
+    if layers.real_valued:
+        every = (*sparse, *predicted)
+        moe = sum(every) / pp
+        return [(i, len(every) / pp - moe, moe, 0.0, 0.0, 1.0) for i in range(pp)]
+    held = layers.split or balanced_split(layers.architecture.layers, pp * vpp)
+    bounds = np.concatenate([[0], np.cumsum(held)])
+    stages = [_stage(i, pp, vpp, bounds, sparse) for i in range(pp)]
+    index, dense, moe, first, last, count = stages[-1]
+    more = float(sum(predicted))
+    stages[-1] = (index, dense + len(predicted) - more, moe + more, first, last, count)
+    return stages
 
 
 def _stage(index: int, pp: int, vpp: int, bounds: NDArray[np.int64], sparse: Sequence[bool]) -> Row:

@@ -16,41 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.cost.table import GPIPE, KEEP_FOR_STEP, KEEP_TO_BACKWARD, ONCE, PER_MICRO_BATCH, PER_PASS
-from models.workload import BYTES, Workload
+from models.recipe import Recipe
 
 Array = NDArray[np.float64]
-
-MOMENT_BYTES = {"adam": 8, "adamw": 8, "sgd": 4, "lion": 4}
-"""FP32 moments a parameter: Adam keeps two (Kingma and Ba, arXiv:1412.6980), SGD with momentum and
-Lion (arXiv:2302.06675) one. [B]"""
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Bytes each parameter costs, by what they are."""
-
-    weight: int
-    """The weight the matrix products read. [B]"""
-    gradient: int
-    """The gradient kept over the micro-batches. [B]"""
-    gradient_sent: int
-    """The gradient on the wire. [B]"""
-    optimizer: int
-    """FP32 master weight (none when training in FP32) and moments. [B]"""
-
-
-def recipe(workload: Workload) -> Recipe:
-    """Return the bytes a parameter costs under a workload's precision and optimizer.
-
-    BF16 with BF16 gradients and Adam is the 2 + 2 + 12 of [1].
-    """
-    master = 0 if workload.precision == "fp32" else 4
-    return Recipe(
-        weight=BYTES[workload.precision],
-        gradient=BYTES[workload.gradient_dtype],
-        gradient_sent=BYTES[workload.gradient_reduce_dtype],
-        optimizer=master + MOMENT_BYTES[workload.optimizer],
-    )
 
 
 @dataclass(frozen=True)
@@ -103,7 +71,7 @@ def resident_bytes(
     --------
     The 16, 7, 5.5 and 4 bytes of [1] at D = 4:
 
-    >>> adam = Recipe(weight=2, gradient=2, gradient_sent=2, optimizer=12)
+    >>> adam = _adam()
     >>> resident_bytes([0, 1, 2, 3], 2, 1, 0, 4, adam).total
     array([16. ,  7. ,  5.5,  4. ])
     """
@@ -114,8 +82,17 @@ def resident_bytes(
     return StateBytes(
         weights=bytes_of.weight / np.where(whole_weight, 1.0, d),
         gradients=bytes_of.gradient / np.where(whole_gradient, 1.0, d),
-        optimizer=bytes_of.optimizer / np.where(z == 0, 1.0, d),
+        optimizer=bytes_of.optimizer / optimizer_divisor(z, d),
     )
+
+
+def optimizer_divisor(zero: ArrayLike, shards: ArrayLike) -> Array:
+    """Ranks an optimizer's state is divided over: 1 under ZeRO-0, else D. [1].
+
+    >>> optimizer_divisor([0, 1, 3], 8)
+    array([1., 8., 8.])
+    """
+    return np.where(np.asarray(zero) == 0, 1.0, np.asarray(shards, dtype=np.float64))
 
 
 def peak_extra_bytes(
@@ -130,7 +107,7 @@ def peak_extra_bytes(
     ZeRO-2 under GPipe with one reduction holds the whole gradient while the backward runs (+ g);
     ZeRO-3 that keeps weights from forward to backward holds them whole (+ w).
 
-    >>> adam = Recipe(weight=2, gradient=2, gradient_sent=2, optimizer=12)
+    >>> adam = _adam()
     >>> peak_extra_bytes([2, 3], [1, 2], [0, 1], [0, 1], adam).total
     array([2., 2.])
     """
@@ -180,7 +157,7 @@ def weight_traffic_bytes(
 ) -> Array:
     """Weight bytes a rank sends a step for each parameter it works on: f w a gather. [B]."""
     d = np.asarray(shards, dtype=np.float64)
-    return (d - 1) / d * gathers(zero, weight_gather, micro_batches) * bytes_of.weight
+    return (d - 1) / d * gathers(zero, weight_gather, micro_batches) * bytes_of.weight_sent
 
 
 def traffic_bytes(
@@ -198,7 +175,7 @@ def traffic_bytes(
 
     Examples
     --------
-    >>> adam = Recipe(weight=2, gradient=2, gradient_sent=2, optimizer=12)
+    >>> adam = _adam()
     >>> traffic_bytes([0, 1, 2, 3, 3, 3], [0, 0, 1, 1, 1, 1], [0, 0, 0, 0, 1, 2], 2, 8, adam)
     array([ 2.,  2.,  9., 24., 16.,  9.])
     """
@@ -224,3 +201,11 @@ def zero_by_meta_rule(sequences_per_replica: int, pp: int) -> int:
     (1, 2)
     """
     return 1 if sequences_per_replica >= 2 * pp else 2
+
+
+def _adam() -> Recipe:
+    """BF16 throughout with Adam, 2 + 2 + 12 bytes: the recipe of the worked examples."""
+    sizes = dict.fromkeys(
+        ("weight", "gradient", "gradient_sent", "weight_sent", "activation", "product_input"), 2
+    )
+    return Recipe(**sizes, master=4, moments=8, end_moments=8)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from models.cost import state
 from models.cost.compute import compute_seconds
 from models.cost.setting import Setting
-from models.cost.shards import RankParameters, rank_parameters
+from models.cost.shards import RankParameters, rank_parameters, state_shards
 from models.cost.stages import Stages
 from models.cost.table import FULL, RING, LayoutTable
 from models.cost.traffic import (
@@ -68,7 +68,7 @@ class StepTime:
 def all_traffic(table: LayoutTable, stages: Stages, setting: Setting) -> Traffic:
     """Place every group once and reckon every dimension."""
     placed = routes(table, setting)
-    parameters = rank_parameters(table, stages, setting.architecture, setting.profile.real_valued_stages)
+    parameters = rank_parameters(table, stages, setting)
     return Traffic(
         tp=tp_traffic(table, setting, placed),
         cp=cp_traffic(table, setting, placed),
@@ -176,12 +176,8 @@ def dp_exposed(table: LayoutTable, traffic: DataTraffic, micro_batch: Array, set
 
 def optimizer_seconds(table: LayoutTable, stages: Stages, setting: Setting) -> Array:
     """Time to stream the rank's optimizer state through HBM, on the fullest stage, (N,)."""
-    parameters = rank_parameters(table, stages, setting.architecture, setting.profile.real_valued_stages)
-    moved = (
-        setting.profile.optimizer_passes
-        * state.recipe(setting.workload).optimizer
-        * _owned(table, parameters)
-    )
+    parameters = rank_parameters(table, stages, setting)
+    moved = setting.profile.optimizer_passes * setting.workload.recipe.optimizer * _owned(table, parameters)
     rate = setting.cluster.gpu.memory_bandwidth_bytes_per_s * setting.profile.memory_bandwidth_fraction
     fullest: Array = moved.max(axis=1) / rate
     return fullest
@@ -189,7 +185,5 @@ def optimizer_seconds(table: LayoutTable, stages: Stages, setting: Setting) -> A
 
 def _owned(table: LayoutTable, parameters: RankParameters) -> Array:
     """Parameters whose optimizer state the rank keeps, (N, S)."""
-    sharded = table.zero >= 1
-    dense = np.where(sharded, table.dp * table.cp, 1)[:, None]
-    routed = np.where(sharded, table.edp, 1)[:, None]
-    return parameters.shared / dense + parameters.routed / routed
+    dense, routed = (state.optimizer_divisor(table.zero, d)[:, None] for d in state_shards(table))
+    return np.asarray(parameters.shared / dense + parameters.routed / routed)

@@ -49,7 +49,7 @@ BOOLEAN = ("sequence_parallel", "tp_overlap", "dp_overlap")
 """Columns that hold 0 or 1."""
 
 
-SHARED = ("stage_layers", "recompute_modules", "recompute_layers")
+SHARED = ("stage_layers", "recompute_modules", "recompute_layers", "hsdp_shard")
 """Knobs that are not searched: one value for all rows of a table."""
 
 
@@ -86,6 +86,8 @@ class LayoutTable:
     """What `selective` recomputes, for all rows."""
     recompute_layers: int | None = None
     """Layers of each stage that `full` recomputes, for all rows; every layer unless set."""
+    hsdp_shard: int | None = None
+    """Ranks ZeRO shards over, for all rows; all of dp * cp unless set."""
 
     def __len__(self) -> int:
         """Return N."""
@@ -143,6 +145,7 @@ class LayoutTable:
             stage_layers=stage_layers,
             recompute_modules=self.recompute_modules,
             recompute_layers=self.recompute_layers,
+            hsdp_shard=self.hsdp_shard,
         )
 
 

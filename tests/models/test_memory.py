@@ -78,7 +78,7 @@ def test_pricing_one_stage_of_each_kind_finds_the_heaviest_of_all_stages():
         architecture = MIXTRAL if pp <= 16 else LLAMA_405B
         question = setting(architecture, "calibrated", gpus=chosen.gpus)
         table = LayoutTable.of([chosen])
-        every = every_stage(pp, vpp, architecture, chosen.stage_layers, real_valued=False)
+        every = every_stage(pp, vpp, question, chosen.stage_layers)
         whole = sum(memory_lines(table, every, question).values())
         assert peak_bytes(table, question)[0] == whole.max()
 
@@ -106,7 +106,7 @@ def test_more_data_parallel_ranks_never_hold_more_state(zero):
     base = layout(GPT3, 4096, zero=zero, dp=1, gradient_reduce="per_micro_batch" if zero > 1 else "once")
     table = table_of(base, dp=[1, 2, 4, 8, 16, 32])
     question = setting(GPT3, "calibrated", workload=workload(2048, 4096))
-    lines = memory_lines(table, stage_kinds(table, GPT3, real_valued=False), question)
+    lines = memory_lines(table, stage_kinds(table, question), question)
     state = sum(
         value for name, value in lines.items() if PART_OF_LINE[name] in ("weights", "gradients", "optimizer")
     )
@@ -116,7 +116,7 @@ def test_more_data_parallel_ranks_never_hold_more_state(zero):
 def test_expert_parallel_shrinks_experts_and_not_what_their_tokens_keep():
     table = table_of(layout(MIXTRAL, 64, dp=8), ep=[1, 2, 4, 8])
     question = setting(MIXTRAL, "calibrated", gpus=8, workload=workload(4096, 64))
-    lines = memory_lines(table, stage_kinds(table, MIXTRAL, real_valued=False), question)
+    lines = memory_lines(table, stage_kinds(table, question), question)
     assert (np.diff(lines["layer_activations"][:, 0]) == 0).all()
     assert (np.diff(lines["weights_routed"][:, 0]) < 0).all()
 
@@ -125,7 +125,7 @@ def test_expert_state_is_sharded_over_the_experts_own_ranks_only():
     """With ep = 8 of 8 ranks, edp = 1: ZeRO-1 leaves the experts' optimizer state whole."""
     table = table_of(layout(MIXTRAL, 64, dp=8), ep=[1, 8])
     question = setting(MIXTRAL, "calibrated", gpus=8, workload=workload(4096, 64))
-    lines = memory_lines(table, stage_kinds(table, MIXTRAL, real_valued=False), question)
+    lines = memory_lines(table, stage_kinds(table, question), question)
     experts = 32 * 8 * 3 * 4096 * 14336
     assert lines["optimizer_routed"][:, 0].tolist() == [12 * experts // 8, 12 * experts // 8]
     assert lines["weights_routed"][:, 0].tolist() == [2 * experts, 2 * experts // 8]

@@ -11,8 +11,9 @@ from models.architecture import Architecture, MixtureOfExperts
 from models.cost import activations as act
 from models.cost import candidate, schedule, state
 from models.cost.collectives import all_gather_sent, all_reduce_sent, all_to_all_sent, reduce_scatter_sent
-from models.cost.compute import attention_flops, model_flops_per_token, model_flops_utilisation
+from models.cost.compute import model_flops_utilisation
 from models.cost.context_balance import causal_blocks, imbalance
+from models.cost.flops import attention_flops, model_flops_per_token
 from models.cost.matrix import equal_local_rank_share, traffic_matrix
 from models.cost.parameters import count_parameters, padded_vocabulary
 from models.cost.placement import dense_strides, group_ranks
@@ -24,7 +25,7 @@ from models.estimate import Candidate
 from tests.builders import GPT3, H100, LLAMA_405B, layout, setting, workload
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "worked_numbers.json").read_text())
-ADAM = state.recipe(workload(gradient_reduce_dtype="bf16"))
+ADAM = workload(gradient_reduce_dtype="bf16").recipe
 FLAT, ONE_F_ONE_B = CODES["schedule"].index("gpipe"), CODES["schedule"].index("1f1b")
 
 DEEPSEEK_V3 = Architecture(
