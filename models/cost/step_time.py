@@ -15,18 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cost import state
+from models.cost.closing_traffic import Closing, gradient_norm, tied_embedding
 from models.cost.compute import compute_seconds
+from models.cost.data_traffic import DataTraffic, dp_traffic
 from models.cost.setting import Setting
 from models.cost.shards import RankParameters, rank_parameters, state_shards
 from models.cost.stages import Stages
 from models.cost.table import FULL, RING, LayoutTable
 from models.cost.traffic import (
-    DataTraffic,
     LayerTraffic,
     PipelineTraffic,
     Route,
     cp_traffic,
-    dp_traffic,
     ep_traffic,
     pp_traffic,
     routes,
@@ -48,6 +48,8 @@ class Traffic:
     ep: LayerTraffic
     pp: PipelineTraffic
     dp: DataTraffic
+    tied_embedding: Closing
+    gradient_norm: Closing
     routes: dict[str, Route]
 
 
@@ -75,6 +77,8 @@ def all_traffic(table: LayoutTable, stages: Stages, setting: Setting) -> Traffic
         ep=ep_traffic(table, setting, placed),
         pp=pp_traffic(table, setting, placed),
         dp=dp_traffic(table, parameters, stages.dense + stages.sparse, setting, placed),
+        tied_embedding=tied_embedding(table, setting, placed),
+        gradient_norm=gradient_norm(table, setting),
         routes=placed,
     )
 
@@ -99,6 +103,9 @@ def step_time(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Set
     pace = paced[rows, limiting]
     parts["pp_exposed_s"] = pp_exposed(table, traffic.pp, pace, setting)
     parts["dp_exposed_s"] = dp_exposed(table, traffic.dp, paced, setting)
+    if not profile.real_valued_stages:
+        parts["pp_exposed_s"] = parts["pp_exposed_s"] + traffic.tied_embedding.seconds
+        parts["dp_exposed_s"] = parts["dp_exposed_s"] + traffic.gradient_norm.seconds
     fill = (paced * stages.count).sum(axis=1) - pace
     parts["bubble_s"] = np.maximum(fill, 0.0) / table.vpp * float(profile.bubble)
     parts["optimizer_s"] = optimizer_seconds(table, stages, setting)

@@ -19,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.architecture import Architecture
-from models.cost import activations, state
+from models.cost import activations
 from models.cost.collectives import (
     Fabric,
-    all_reduce_sent,
     all_to_all_seconds,
     all_to_all_sent,
     fabric,
@@ -35,7 +34,6 @@ from models.cost.collectives import (
 )
 from models.cost.placement import groups, members
 from models.cost.setting import Setting
-from models.cost.shards import RankParameters, state_shards
 from models.cost.table import FULL, RING, ULYSSES, LayoutTable
 from models.cost.units import PerLayer
 
@@ -242,92 +240,3 @@ def pp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -
     ones = np.ones_like(message)
     seconds = message_seconds(message, placed["pp"].shares, ones, wire(setting))
     return PipelineTraffic(message, count, count * message, seconds)
-
-
-@dataclass(frozen=True)
-class DataTraffic:
-    """DP traffic of each stage in a step; (N, S) unless said."""
-
-    gradient_sent: Array
-    weight_sent: Array
-    gradient_seconds: Array
-    weight_seconds: Array
-    routed_sent: Array
-    """Part of the sent bytes that goes over the experts' own data-parallel group."""
-    message: Array
-    """Payload of one gradient reduction over the whole stage, (N,). [B]"""
-    passes: Array
-    """Reductions and gathers of a step, (N,). [1]"""
-
-    @property
-    def sent(self) -> Array:
-        """Gradients and weights, (N, S). [B]."""
-        return self.gradient_sent + self.weight_sent
-
-
-def dp_traffic(
-    table: LayoutTable, parameters: RankParameters, layers: Array, setting: Setting, placed: dict[str, Route]
-) -> DataTraffic:
-    """DP: gradients reduced and weights gathered, dense over dp * cp, routed experts over edp.
-
-    ZeRO-3 reduces and gathers layer by layer, the others once for the whole stage. With HSDP both
-    stay inside the sharding group, and each reduced shard is all-reduced over the replicas.
-    """
-    runs = table.micro_batches(setting.workload.global_batch)
-    reduced = state.reductions(table.zero, table.gradient_reduce, runs)
-    gathered = state.gathers(table.zero, table.weight_gather, runs)
-    units = np.where((table.zero == 3)[:, None], layers, 1.0)
-    passes = (np.where(table.zero == 0, 2.0, reduced)[:, None] * units, gathered[:, None] * units)
-    shards, expert_shards = state_shards(table)
-    dense = _over("dp", shards, parameters.shared, passes, table, setting, placed)
-    routed = [np.zeros_like(dense[0])] * 4
-    if setting.architecture.moe is not None:
-        routed = _over("edp", expert_shards, parameters.routed, passes, table, setting, placed)
-    gradient_sent, weight_sent, gradient_seconds, weight_seconds = (
-        one + other for one, other in zip(dense, routed, strict=True)
-    )
-    return DataTraffic(
-        gradient_sent=gradient_sent,
-        weight_sent=weight_sent,
-        gradient_seconds=gradient_seconds,
-        weight_seconds=weight_seconds,
-        routed_sent=routed[0] + routed[1],
-        message=(parameters.shared + parameters.routed).max(axis=1) * setting.workload.recipe.gradient_sent,
-        passes=reduced + gathered,
-    )
-
-
-REPLICA = {"dp": "replica", "edp": "expert_replica"}
-"""The group that joins the same shard of every sharding group, under HSDP."""
-
-
-def _over(
-    name: str,
-    shards: NDArray[np.int64],
-    count: Array,
-    passes: tuple[Array, Array],
-    table: LayoutTable,
-    setting: Setting,
-    placed: dict[str, Route],
-) -> list[Array]:
-    """Gradient and weight bytes, then their seconds, of one data-parallel group, (N, S) each."""
-    recipe, runs = setting.workload.recipe, table.micro_batches(setting.workload.global_batch)
-    gradient = state.gradient_traffic_bytes(table.zero, table.gradient_reduce, shards, runs, recipe)
-    weight = state.weight_traffic_bytes(table.zero, table.weight_gather, shards, runs, recipe)
-    sent = [count * gradient[:, None], count * weight[:, None]]
-    seconds = [_paced(b, p, placed[name], setting) for b, p in zip(sent, passes, strict=True)]
-    replica = placed.get(REPLICA[name])
-    if replica is not None:
-        shard = count * (recipe.gradient_sent / shards)[:, None]
-        more = passes[0] * all_reduce_sent(shard, replica.members[:, -1:])
-        sent[0] = sent[0] + more
-        seconds[0] = seconds[0] + _paced(more, 2 * passes[0], replica, setting)
-    return [*sent, *seconds]
-
-
-def _paced(sent: Array, passes: Array, route: Route, setting: Setting) -> Array:
-    """Time of (N, S) bytes in one group's rings."""
-    one, link = np.ones(len(sent)), wire(setting)
-    pace = ring_seconds(one, route.shares, route.members, 0.0, link)[:, None]
-    hops = ring_seconds(0 * one, route.shares, route.members, 1.0, link)[:, None]
-    return np.asarray(sent * pace + passes * hops)

@@ -21,10 +21,15 @@ have other micro-batches or layers to run behind."""
 def dimension_traffic(
     table: LayoutTable, stages: Stages, traffic: Traffic, time: StepTime, setting: Setting
 ) -> tuple[DimensionTraffic, ...]:
-    """Return what each dimension of more than one rank sends (a table of one layout)."""
+    """Return what each dimension of more than one rank sends, then what closes the step (one layout)."""
     sent = sent_bytes(table, stages, traffic, setting)
     counts = _counts(table, stages, traffic, setting)
     seconds = _seconds(table, stages, traffic, setting)
+    closing = (
+        {}
+        if setting.profile.real_valued_stages
+        else {"pp": traffic.tied_embedding, "dp": traffic.gradient_norm}
+    )
     messages = {
         "tp": traffic.tp.message,
         "cp": traffic.cp.message,
@@ -32,7 +37,7 @@ def dimension_traffic(
         "pp": traffic.pp.message,
         "dp": traffic.dp.message,
     }
-    return tuple(
+    running = tuple(
         DimensionTraffic(
             dimension=name,
             operation=_operation(name, table),
@@ -40,11 +45,36 @@ def dimension_traffic(
             message_bytes=round(float(messages[name][0])),
             **_tiers(float(sent[name][0]), seconds[name], _shares(name, traffic), setting),
             seconds=seconds[name],
-            exposed_s=float(time.parts[f"{name}_exposed_s"][0]),
+            exposed_s=float(time.parts[f"{name}_exposed_s"][0])
+            - (float(closing[name].seconds[0]) if name in closing else 0.0),
             waits=WAITS[name],
         )
         for name in ("tp", "cp", "ep", "pp", "dp")
         if sent[name][0] > 0
+    )
+    return running + _closing(traffic, setting) if closing else running
+
+
+def _closing(traffic: Traffic, setting: Setting) -> tuple[DimensionTraffic, ...]:
+    """The tied embedding's and the gradient norm's all-reduce, where there are any."""
+    outermost = np.eye(len(setting.cluster.tiers))[-1]
+    each = (
+        ("pp", "all_reduce of the tied embedding", traffic.tied_embedding, traffic.routes["pp"].shares[0]),
+        ("dp", "all_reduce of the gradient norm", traffic.gradient_norm, outermost),
+    )
+    return tuple(
+        DimensionTraffic(
+            dimension=name,
+            operation=operation,
+            per_step=1,
+            message_bytes=round(float(one.message[0])),
+            **_tiers(float(one.sent[0]), float(one.seconds[0]), shares, setting),
+            seconds=float(one.seconds[0]),
+            exposed_s=float(one.seconds[0]),
+            waits=True,
+        )
+        for name, operation, one, shares in each
+        if one.sent[0] > 0
     )
 
 
@@ -62,14 +92,15 @@ def _tiers(sent: float, seconds: float, shares: Array, setting: Setting) -> dict
 
 
 def _shares(name: str, traffic: Traffic) -> Array:
-    """Share of a dimension's bytes on each tier; DP weighs the dense group with the experts'."""
+    """Share of a dimension's bytes on each tier; DP weighs its groups by what goes over them."""
     if name != "dp":
         return np.asarray(traffic.routes[name].shares[0])
-    sent = traffic.dp.sent[0]
-    stage = int(sent.argmax())
-    routed = float(traffic.dp.routed_sent[0, stage] / sent[stage])
-    own: Array = (1 - routed) * traffic.routes["dp"].shares[0] + routed * traffic.routes["edp"].shares[0]
-    return own
+    stage = int(traffic.dp.sent[0].argmax())
+    total = float(traffic.dp.sent[0, stage])
+    weighed = [
+        bytes_[0, stage] / total * traffic.routes[over].shares[0] for over, bytes_ in traffic.dp.over.items()
+    ]
+    return np.asarray(np.add.reduce(weighed))
 
 
 def _counts(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting) -> dict[str, float]:

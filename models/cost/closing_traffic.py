@@ -1,0 +1,60 @@
+"""Collectives that close a step: the tied embedding's gradient and the gradient norm.
+
+They come after the last backward and before the optimizer, so the step waits for them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cost.collectives import all_reduce_sent, message_seconds
+from models.cost.setting import Setting
+from models.cost.shards import embedding_matrix
+from models.cost.table import LayoutTable
+from models.cost.traffic import Route, wire
+
+Array = NDArray[np.float64]
+
+NORM_BYTES = 4.0
+"""The squared norm, one FP32 number. [B]"""
+
+
+@dataclass(frozen=True)
+class Closing:
+    """One all-reduce at the end of a step; each (N,)."""
+
+    message: Array
+    """Payload. [B]"""
+    sent: Array
+    """Bytes a rank sends. [B]"""
+    seconds: Array
+    """Time on the wire, all of it exposed. [s]"""
+
+
+def tied_embedding(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> Closing:
+    """Sum the gradients of a tied embedding's two copies, on the first and the last stage.
+
+    An all-reduce of V_p h / t gradients between two ranks sends the matrix once, over the tier the
+    ends of the pipeline are apart (M. Shoeybi et al., arXiv:1909.08053; NVIDIA/Megatron-LM
+    megatron/core/distributed/finalize_model_grads.py).
+    """
+    apart = setting.architecture.tied_embeddings & (table.pp > 1)
+    whole = embedding_matrix(table, setting.architecture) * setting.workload.recipe.gradient_sent
+    message = np.where(apart, whole, 0.0)
+    sent = all_reduce_sent(message, 2)
+    times = np.where(apart, 2.0, 0.0)
+    return Closing(message, sent, message_seconds(sent, placed["pp"].shares, times, wire(setting)))
+
+
+def gradient_norm(table: LayoutTable, setting: Setting) -> Closing:
+    """Add up the squared gradient norms of all ranks before clipping: one number, a tree's latency.
+
+    2 ceil(log2 n) messages over the outermost tier the job needs; a job of one GPU needs none.
+    """
+    gpus = table.gpus.astype(np.float64)
+    steps = 2.0 * np.ceil(np.log2(gpus))
+    within = np.array([tier.gpus or np.inf for tier in setting.cluster.tiers])
+    tier = np.minimum(np.searchsorted(within, gpus), len(within) - 1)
+    sent = all_reduce_sent(np.full(len(table), NORM_BYTES), gpus)
+    return Closing(np.full(len(table), NORM_BYTES), sent, steps * wire(setting).latency[tier])
