@@ -50,6 +50,10 @@ class MixtureOfExperts(Schema):
     """After the leading dense layers, every n-th layer is sparse; 1 for all of them."""
     dense_layers: Annotated[tuple[Natural, ...], Field(max_length=10_000)] = ()
     """Further layers with a dense feed-forward, by index from 0, where no rule says which."""
+    expert_groups: Count = 1
+    """Groups the routed experts form; one a node as DeepSeek places them."""
+    groups_per_token: Count = 1
+    """Groups a token's experts may lie in at most (DeepSeek-V3: 4 of 8)."""
     router_bias: bool = False
     """A trainable bias of `experts` parameters on the router (gpt-oss)."""
     router_score_correction: bool = False

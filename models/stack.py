@@ -18,6 +18,9 @@ class Stack(Schema):
     """The loss is computed in place or in chunks: no FP32 copy of the logits."""
     mtp: bool = False
     """Train the multi-token-prediction layers the architecture has."""
+    dispatcher: Literal["all_to_all", "deduplicating"] = "all_to_all"
+    """How tokens reach their experts: a copy for each expert, or one for each node that holds some of
+    them and NVLink from there (DeepEP and kin)."""
     token_drop: bool = False
     """Experts drop tokens beyond their capacity: no rank receives more than its even share."""
     imbalance: Annotated[float, Field(ge=1, le=64, allow_inf_nan=False)] = 1.0

@@ -23,7 +23,6 @@ from models.cost import activations
 from models.cost.collectives import (
     Fabric,
     all_to_all_seconds,
-    all_to_all_sent,
     fabric,
     hierarchical_shares,
     message_seconds,
@@ -34,7 +33,7 @@ from models.cost.collectives import (
 )
 from models.cost.placement import groups, members
 from models.cost.setting import Setting
-from models.cost.table import FULL, RING, ULYSSES, LayoutTable
+from models.cost.table import FULL, RING, SELECTIVE, ULYSSES, LayoutTable
 from models.cost.units import PerLayer
 
 Array = NDArray[np.float64]
@@ -71,7 +70,10 @@ def routes(table: LayoutTable, setting: Setting) -> dict[str, Route]:
     for name, group in groups(table).items():
         inside = members(group, setting.cluster)
         share = hierarchical_shares if hierarchical else partner_shares
-        share = {"ep": partner_shares, "pp": neighbour_shares}.get(name, share)
+        if name == "ep":
+            found[name] = Route(inside, copy_shares(inside, setting))
+            continue
+        share = neighbour_shares if name == "pp" else share
         found[name] = Route(inside, share(inside))
     return found
 
@@ -201,7 +203,8 @@ def cp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -
 def ep_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> LayerTraffic:
     """EP: dispatch and combine, forward and backward: four all-to-alls a sparse layer and micro-batch.
 
-    Each spreads a k T/r h bytes, of which (e-1)/e leave the GPU. Full recompute repeats two.
+    Each spreads a k T/r h bytes, of which (e-1)/e leave the GPU. Full recompute repeats two, and so
+    does selective recompute of the whole `moe` module. The busiest rank sends `imbalance` times that.
     """
     zero = np.zeros(len(table))
     moe = setting.architecture.moe
@@ -209,11 +212,51 @@ def ep_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -
         none = PerLayer(zero, zero)
         return LayerTraffic(none, none, none, zero)
     part = activations.split(table, setting)
-    message = part.element * part.tokens / part.residual * moe.experts_per_token * setting.architecture.hidden
-    count = (4.0 + 2.0 * (table.recompute == FULL)) * (table.ep > 1)
-    sent = count * all_to_all_sent(message, table.ep)
+    copy = part.element * part.tokens / part.residual * setting.architecture.hidden * part.imbalance
+    again = (table.recompute == FULL) | ((table.recompute == SELECTIVE) & ("moe" in table.recompute_modules))
+    count = (4.0 + 2.0 * again) * (table.ep > 1)
+    copies = copies_sent(placed["ep"].members, setting)
+    sent = count * copy * copies.sum(axis=1)
     seconds = all_to_all_seconds(sent, placed["ep"].shares, count, wire(setting))
+    message = copy * moe.experts_per_token
     return LayerTraffic(PerLayer(zero, count), PerLayer(zero, sent), PerLayer(zero, seconds), message)
+
+
+def copies_sent(members: NDArray[np.int64], setting: Setting) -> Array:
+    """Copies of a token that cross each tier in one dispatch, (N, K). [1].
+
+    With a copy for each expert, k (m_k - m_{k-1}) / e over tier k. A deduplicating dispatcher sends
+    one copy to each node that holds some of the token's experts and forwards inside: with M nodes in
+    the group a token reaches n = M (1 - (1 - 1/M)^k) of them, at most as many as it has expert groups
+    to choose from, and n (M - 1) / M copies leave the node, k (m_1 - 1) / m_1 move inside.
+
+    DeepSeek-V3 (8 experts in at most 4 of 8 nodes) sends at most 4 copies over the network where a
+    plain all-to-all sends 8 (arXiv:2412.19437, section 3.2.2).
+    """
+    moe = setting.architecture.moe
+    assert moe is not None
+    k, ranks = float(moe.experts_per_token), members[:, -1:].astype(np.float64)
+    inner = np.concatenate([np.zeros((len(members), 1)), members[:, :-1]], axis=1)
+    inner[:, 0] = 1.0
+    plain = k * np.maximum(members - inner, 0.0) / ranks
+    if setting.stack.dispatcher == "all_to_all":
+        return np.asarray(plain)
+    nodes = ranks / members[:, :1]
+    reached = nodes * (1 - (1 - 1 / nodes) ** k)
+    if moe.expert_groups > 1:
+        reached = np.where(nodes >= moe.expert_groups, np.minimum(reached, moe.groups_per_token), reached)
+    across = np.where(nodes > 1, reached / k, 1.0)
+    copies = plain * across
+    copies[:, 0] = k * (members[:, 0] - 1) / members[:, 0]
+    return np.asarray(copies)
+
+
+def copy_shares(members: NDArray[np.int64], setting: Setting) -> Array:
+    """Share of the dispatched copies that crosses each tier, (N, K)."""
+    if setting.architecture.moe is None:
+        return partner_shares(members)
+    copies = copies_sent(members, setting)
+    return np.asarray(copies / np.maximum(copies.sum(axis=1, keepdims=True), 1e-300))
 
 
 @dataclass(frozen=True)
