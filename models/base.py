@@ -8,16 +8,25 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Count = Annotated[int, Field(strict=True, ge=1, le=1_000_000)]
+Count = Annotated[int, Field(strict=True, ge=1, le=1_048_576)]
 """A positive whole number: a degree, a number of layers, heads, experts."""
+
+Flag = Annotated[bool, Field(strict=True)]
+"""True or false, and nothing that only looks like it."""
+SequenceLength = Annotated[int, Field(strict=True, ge=1, le=2**24, json_schema_extra={"unit": "tokens"})]
+"""Past any context trained; its square times a width still fits 64 bits."""
 
 Tokens = Annotated[int, Field(strict=True, ge=1, le=2**31, json_schema_extra={"unit": "tokens"})]
 Bytes = Annotated[int, Field(strict=True, ge=0, le=2**53, json_schema_extra={"unit": "B"})]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False, json_schema_extra={"unit": "s"})]
-BytesPerSecond = Annotated[
-    float, Field(gt=0, le=1e18, allow_inf_nan=False, json_schema_extra={"unit": "B/s"})
+Seconds = Annotated[
+    float, Field(strict=True, ge=0, le=1000, allow_inf_nan=False, json_schema_extra={"unit": "s"})
 ]
-Flops = Annotated[float, Field(gt=0, le=1e21, allow_inf_nan=False, json_schema_extra={"unit": "FLOP/s"})]
+BytesPerSecond = Annotated[
+    float, Field(strict=True, ge=1, le=1e18, allow_inf_nan=False, json_schema_extra={"unit": "B/s"})
+]
+Flops = Annotated[
+    float, Field(strict=True, ge=1, le=1e21, allow_inf_nan=False, json_schema_extra={"unit": "FLOP/s"})
+]
 
 
 class Schema(BaseModel):

@@ -119,6 +119,8 @@ def _check_groups(fields: Fields, values: dict[str, Any], key: str) -> None:
 def _latent(fields: Fields, heads: int | None) -> dict[str, Any]:
     """Multi-head latent attention; `num_key_value_heads` means nothing beside it."""
     fields.read.update(("num_key_value_heads", "head_dim"))
+    if "q_lora_rank" not in fields.config:
+        fields.assume("q_lora_rank", None, "not stated: queries are projected directly")
     parts: dict[str, Any] = {
         "query_lora_rank": fields.optional_count("q_lora_rank"),
         "key_value_lora_rank": fields.count("kv_lora_rank"),

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from models.base import Count, Schema
+from models.base import Count, Flag, Schema
 
 Schedule = Literal["none", "gpipe", "1f1b", "interleaved"]
 Recompute = Literal["none", "selective", "full"]
@@ -63,7 +63,7 @@ class LayoutChoice(Schema):
     """Layers of each stage that `full` recomputes; all of them unless set."""
     hsdp_shard: Count | None = None
     """ZeRO inside groups of that many ranks, replicated across them; all of dp * cp unless set."""
-    sequence_parallel: bool | None = None
+    sequence_parallel: Flag | None = None
     """Megatron's sequence parallelism of norms and dropouts over the TP group."""
     cp_comm: ContextComm | None = None
     """How context-parallel ranks exchange keys and values."""
@@ -71,9 +71,9 @@ class LayoutChoice(Schema):
     """Gradients reduced once a step or after every micro-batch."""
     weight_gather: WeightGather | None = None
     """How long ZeRO-3 keeps a gathered weight."""
-    tp_overlap: bool | None = None
+    tp_overlap: Flag | None = None
     """TP collectives overlapped with the matrix products in chunks."""
-    dp_overlap: bool | None = None
+    dp_overlap: Flag | None = None
     """DP collectives overlapped with the backward and the next forward."""
     rank_order: RankOrder | None = None
     """The axes from fastest-varying (adjacent ranks) to slowest."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from models.base import Bytes, BytesPerSecond, Count, Schema, Seconds
+from models.base import Bytes, BytesPerSecond, Count, Flag, Schema, Seconds
 from models.layout import (
     ContextComm,
     GradientReduce,
@@ -60,15 +60,15 @@ class Constraints(Schema):
     """Tensor-parallel degree inside an expert."""
     zero: ZeroChoice | Range | None = None
     """ZeRO stage."""
-    schedule: Schedule | tuple[Schedule, ...] | None = None
+    schedule: Schedule | Annotated[tuple[Schedule, ...], Field(min_length=1, max_length=8)] | None = None
     """Pipeline schedule."""
     micro_batch: IntegerChoice | None = None
     """Sequences of one micro-batch."""
     micro_batch_group: Count | None = None
     """Interleaving's group of micro-batches, N."""
-    recompute: Recompute | tuple[Recompute, ...] | None = None
+    recompute: Recompute | Annotated[tuple[Recompute, ...], Field(min_length=1, max_length=8)] | None = None
     """Activation recompute."""
-    sequence_parallel: bool | None = None
+    sequence_parallel: Flag | None = None
     """Sequence parallelism over the TP group."""
     cp_comm: ContextComm | None = None
     """How context-parallel ranks exchange keys and values."""
@@ -76,9 +76,9 @@ class Constraints(Schema):
     """Gradients reduced once a step or after every micro-batch."""
     weight_gather: WeightGather | None = None
     """How long ZeRO-3 keeps a gathered weight."""
-    tp_overlap: bool | None = None
+    tp_overlap: Flag | None = None
     """TP collectives overlapped with matrix products."""
-    dp_overlap: bool | None = None
+    dp_overlap: Flag | None = None
     """DP collectives overlapped with the backward."""
     rank_order: RankOrder | Annotated[tuple[RankOrder, ...], Field(min_length=1, max_length=120)] | None = (
         None
@@ -105,7 +105,7 @@ class TierRequest(Schema):
     """One GPU's share in one direction, before oversubscription."""
     latency_s: Seconds = 0.0
     """Start-up time of one message."""
-    oversubscription: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = 1.0
+    oversubscription: Annotated[float, Field(strict=True, ge=1, le=1000, allow_inf_nan=False)] = 1.0
     """Divides the bandwidth when all cross."""
 
 
@@ -120,13 +120,13 @@ class GpuRequest(Schema):
     """What a process can allocate; the memory itself unless given."""
     memory_bandwidth_bytes_per_s: BytesPerSecond
     """HBM bandwidth."""
-    peak_bf16_flops: Annotated[float, Field(gt=0, le=1e21, allow_inf_nan=False)] | None = None
+    peak_bf16_flops: Annotated[float, Field(strict=True, ge=1, le=1e21, allow_inf_nan=False)] | None = None
     """Dense BF16 peak."""
-    peak_fp16_flops: Annotated[float, Field(gt=0, le=1e21, allow_inf_nan=False)] | None = None
+    peak_fp16_flops: Annotated[float, Field(strict=True, ge=1, le=1e21, allow_inf_nan=False)] | None = None
     """Dense FP16 peak; the BF16 peak unless given."""
-    peak_fp32_flops: Annotated[float, Field(gt=0, le=1e21, allow_inf_nan=False)] | None = None
+    peak_fp32_flops: Annotated[float, Field(strict=True, ge=1, le=1e21, allow_inf_nan=False)] | None = None
     """FP32 (or TF32) peak."""
-    matmul_fraction: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.75
+    matmul_fraction: Annotated[float, Field(strict=True, ge=0.001, le=1, allow_inf_nan=False)] = 0.75
     """Fraction of the peak that large matrix products reach."""
 
 
@@ -166,7 +166,7 @@ class SearchRequest(Schema):
     """One layout of each (tp, cp, pp, dp, ep), or every layout its own place."""
     top_k: Annotated[int, Field(strict=True, ge=1, le=1000)] = 10
     """Layouts on the shortlist."""
-    time_limit_s: Annotated[float, Field(gt=0, le=600, allow_inf_nan=False)] = 30.0
+    time_limit_s: Annotated[float, Field(strict=True, gt=0, le=600, allow_inf_nan=False)] = 30.0
     """Wall time the search may take; past it the answer says it is not complete."""
 
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from models.base import Count, Schema, Tokens
+from models.base import Count, Schema, SequenceLength, Tokens
 from models.recipe import Recipe
 
 Precision = Literal["bf16", "fp16", "fp32", "fp8"]
@@ -17,7 +17,7 @@ BYTES = {"bf16": 2, "fp16": 2, "fp32": 4}
 class WorkloadRequest(Schema):
     """What the caller says of the training run; the rest takes the profile's defaults."""
 
-    sequence_length: Tokens
+    sequence_length: SequenceLength
     """Tokens of one sequence, s."""
     global_batch: Count | None = None
     """Sequences an optimizer step consumes over all GPUs."""
@@ -38,7 +38,7 @@ class WorkloadRequest(Schema):
 class Workload(Schema):
     """A training run with every choice made."""
 
-    sequence_length: Tokens
+    sequence_length: SequenceLength
     """Tokens of one sequence, s."""
     global_batch: Count
     """Sequences an optimizer step consumes over all GPUs."""

@@ -1,0 +1,112 @@
+"""The catalogues on the command line: tables for people, the API's JSON for programs."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from rich.console import Console
+
+from models import catalogue
+from models.base import Schema
+from service.routes.catalogues import (
+    ClusterEntry,
+    Clusters,
+    GpuEntry,
+    Gpus,
+    ModelEntry,
+    Models,
+    cluster_entry,
+    gpu_entry,
+    model_entry,
+)
+from service.tables import Column, line, print_columns
+
+Entry = TypeVar("Entry", ModelEntry, GpuEntry, ClusterEntry)
+
+
+def models(console: Console, name: str | None, as_json: bool) -> None:
+    """Tell one architecture or all."""
+    rows = [model_entry(n) for n in _names(name, catalogue.architecture_names)]
+    _tell(console, rows, name, Models(models=tuple(rows)) if as_json else None, print_models)
+
+
+def gpus(console: Console, name: str | None, as_json: bool) -> None:
+    """Tell one GPU or all."""
+    rows = [gpu_entry(n) for n in _names(name, catalogue.gpu_names)]
+    _tell(console, rows, name, Gpus(gpus=tuple(rows)) if as_json else None, print_gpus)
+
+
+def clusters(console: Console, name: str | None, as_json: bool) -> None:
+    """Tell one cluster or all."""
+    rows = [cluster_entry(n) for n in _names(name, catalogue.cluster_names)]
+    _tell(console, rows, name, Clusters(clusters=tuple(rows)) if as_json else None, print_clusters)
+
+
+def _names(name: str | None, known: Callable[[], Sequence[str]]) -> Sequence[str]:
+    return [name] if name is not None else known()
+
+
+def _tell(
+    console: Console,
+    rows: Sequence[Entry],
+    name: str | None,
+    whole: Schema | None,
+    table: Callable[[Console, Sequence[Any]], None],
+) -> None:
+    """Print JSON where a whole is given; else the table, with the sources of a single entry."""
+    if whole is not None:
+        sys.stdout.write((whole if name is None else rows[0]).model_dump_json(by_alias=True) + "\n")
+        return
+    table(console, rows)
+    if name is not None:
+        for field, source in rows[0].sources.items():
+            line(console, f"{field}: {source}")
+
+
+def print_models(console: Console, rows: Sequence[ModelEntry]) -> None:
+    """Print architectures with their exact parameter counts."""
+    shapes = [row.architecture for row in rows]
+    moes = [shape.moe for shape in shapes]
+    print_columns(console, [
+        Column("model", [r.name for r in rows], left=True),
+        Column("parameters", [f"{r.parameters.total:,}" for r in rows]),
+        Column("active", [f"{r.parameters.active:,}" for r in rows]),
+        Column("layers", [str(s.layers) for s in shapes]),
+        Column("hidden", [str(s.hidden) for s in shapes]),
+        Column("heads/kv", [f"{s.heads}/{s.kv_heads}" for s in shapes]),
+        Column("ffn", [str(s.ffn) for s in shapes]),
+        Column("experts", [f"{m.experts_per_token} of {m.experts}" if m else "-" for m in moes]),
+        Column("vocabulary", [str(s.vocabulary) for s in shapes]),
+    ])  # fmt: skip
+
+
+def print_gpus(console: Console, rows: Sequence[GpuEntry]) -> None:
+    """Print GPUs with their memory and rates."""
+    cards = [row.gpu for row in rows]
+    print_columns(console, [
+        Column("gpu", [r.name for r in rows], left=True),
+        Column("memory GB", [f"{c.memory_bytes / 1e9:.0f}" for c in cards]),
+        Column("usable GB", [f"{c.usable_memory_bytes / 1e9:.2f}" for c in cards]),
+        Column("memory TB/s", [f"{c.memory_bandwidth_bytes_per_s / 1e12:.2f}" for c in cards]),
+        Column("BF16 TFLOP/s", [_tera(c.peak_bf16_flops) for c in cards]),
+        Column("FP16 TFLOP/s", [_tera(c.peak_fp16_flops) for c in cards]),
+        Column("FP8 TFLOP/s", [_tera(c.peak_fp8_flops) for c in cards]),
+    ])  # fmt: skip
+
+
+def print_clusters(console: Console, rows: Sequence[ClusterEntry]) -> None:
+    """Print clusters with their tiers, innermost first."""
+    fabrics = [row.cluster for row in rows]
+    print_columns(console, [
+        Column("cluster", [r.name for r in rows], left=True),
+        Column("gpu", [c.gpu.name for c in fabrics], left=True),
+        Column("GPUs a server", [str(c.gpus_per_node) for c in fabrics]),
+        Column("tiers: GPUs joined at GB/s a GPU, one way", [
+            ", ".join(f"{t.name} {t.gpus or 'all'} at {t.bandwidth_bytes_per_s / 1e9:g}" for t in c.tiers)
+            for c in fabrics
+        ], left=True),
+    ])  # fmt: skip
+
+
+def _tera(flops: float | None) -> str:
+    return "-" if flops is None else f"{flops / 1e12:.0f}"

@@ -1,0 +1,6 @@
+"""Measured runs against predictions: a file of published runs, read, rebuilt, predicted and compared."""
+
+from service.measured.reader import read_runs
+from service.measured.report import validate
+
+__all__ = ["read_runs", "validate"]

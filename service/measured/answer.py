@@ -1,0 +1,120 @@
+"""What `validate` answers: each run predicted beside measured, and the errors over all of them."""
+
+from typing import Literal
+
+from models.base import Schema
+from models.estimate import Assumption, Version
+from service.measured.units import Scope
+
+
+class RunReport(Schema):
+    """One run: what was predicted of it, or why it could not be."""
+
+    id: str
+    family: str
+    """The source's short name."""
+    group: str | None
+    """Runs of one group are one configuration, or share one memory measurement."""
+    gpu: str
+    precision: str
+    kind: Literal["dense", "moe"]
+    confidence: str
+    predicted_step_s: float | None = None
+    measured_step_s: float | None = None
+    predicted_memory_bytes: int | None = None
+    """Of the bytes the measurement counts (`memory_scope`); the whole process without one."""
+    measured_memory_bytes: int | None = None
+    memory_scope: Scope | None = None
+    """What was measured: allocated, reserved, or the whole process."""
+    predicted_peak_bytes: int | None = None
+    """The whole process on the heaviest stage."""
+    usable_bytes: int | None = None
+    """What a process can allocate on the GPU: above it the prediction is "out of memory"."""
+    predicted_oom: bool | None = None
+    measured_oom: bool
+    memory_error: float | None = None
+    """(predicted - measured) / measured. [1]"""
+    step_error: float | None = None
+    """The same of the step time. [1]"""
+    unstated: tuple[str, ...] = ()
+    """Columns left blank that move memory most: interleave, gradient type, recompute."""
+    assumed: tuple[Assumption, ...] = ()
+    """Every default that filled a blank column."""
+    ignored: tuple[str, ...] = ()
+    """What the file states and the cost model does not price."""
+    reason: str | None = None
+    """Why nothing was predicted; null where something was."""
+
+
+class Errors(Schema):
+    """Relative errors of a set of runs; a group counts once, by the mean of its rows' errors."""
+
+    rows: int
+    n: int
+    """Groups, and rows without one."""
+    mean: float
+    """Mean absolute error. [1]"""
+    median: float
+    """Median absolute error. [1]"""
+    bias: float
+    """Mean signed error; positive predicts too much. [1]"""
+
+
+class Worst(Schema):
+    """A row that is far off."""
+
+    id: str
+    error: float
+
+
+class ErrorTable(Schema):
+    """Errors of one quantity over rows of confidence high or medium, in all and by what they share."""
+
+    all: Errors | None
+    by_source: dict[str, Errors]
+    by_gpu: dict[str, Errors]
+    by_precision: dict[str, Errors]
+    by_kind: dict[str, Errors]
+    by_unstated: dict[str, Errors]
+    """Rows that leave interleave, gradient type or recompute to us; `all stated` are the others."""
+    low_confidence: Errors | None
+    """The rows left out of all the above."""
+    worst: tuple[Worst, ...]
+    """The ten rows furthest off, one a group."""
+
+
+class OutOfMemory(Schema):
+    """Rows of confidence high or medium, judged by the GPU's usable bytes and the point figure."""
+
+    ran_out: int
+    """Rows that ran out of memory and have a prediction."""
+    missed: tuple[str, ...]
+    """Of these, the ones predicted to fit."""
+    ran: int
+    """Rows that ran and have a prediction."""
+    false_alarms: tuple[str, ...]
+    """Of these, the ones predicted to run out."""
+    low_confidence: tuple[str, ...]
+    """Rows of low confidence on the wrong side; no part of the claim."""
+
+
+class Summary(Schema):
+    """Errors over all runs."""
+
+    runs: int
+    predicted: int
+    not_predicted: dict[str, int]
+    """Reasons, and how many rows each stopped."""
+    memory: ErrorTable
+    out_of_memory: OutOfMemory
+    step_time: ErrorTable
+    step_time_claim: str
+
+
+class ValidateAnswer(Schema):
+    """Predicted beside measured."""
+
+    profile: str
+    runs: tuple[RunReport, ...]
+    summary: Summary
+    version: Version

@@ -1,0 +1,198 @@
+"""The workload, the software and the layout a run's columns describe; what is blank takes a default.
+
+Defaults are those of the framework that ran it, each with its reason: they are told, run by run.
+"""
+
+from typing import Any, cast, get_args
+
+from models.architecture import Architecture
+from models.catalogue.recipes import recipe
+from models.cost.stages import balanced_split
+from models.layout import LAUNCHABLE_ORDERS, Layout, RecomputeModule
+from models.recipe import Recipe
+from models.stack import AttentionKernel, Stack
+from models.workload import GradientType, Precision, Workload
+from service.measured.run import MeasuredRun
+from service.measured.told import CannotPredict, Told
+
+FUSED_LOSS = frozenset({"megatron-core", "composer-fsdp"})
+"""Frameworks whose recipes fuse the loss (`cross_entropy_loss_fusion` of NVIDIA-NeMo/Megatron-Bridge;
+`loss_fn: fused_crossentropy`, the default of mosaicml/llm-foundry)."""
+DROPOUT = frozenset({"megatron-2020", "megatron-2021", "megatron-deepspeed", "oneflow"})
+"""Frameworks whose GPT recipes train with dropout 0.1 (NVIDIA/Megatron-LM megatron/arguments.py)."""
+HIGH_PRECISION_INPUTS = frozenset({"torchtitan", "fsdp", "meta"})
+"""Frameworks whose FP8 is PyTorch's: `torchao.float8` saves what a linear layer was given, not its cast."""
+NEAREST: dict[str, Precision] = {"nvfp4": "fp8"}
+"""Precisions the cost model does not know, and the one each is priced as."""
+LOW_PRECISIONS = frozenset({"fp8", "nvfp4"})
+"""Precisions Megatron runs by NVIDIA's own recipes only."""
+MODULES: dict[str, RecomputeModule] = {"norm": "layernorm", **{m: m for m in get_args(RecomputeModule)}}
+"""Word of the `recompute_modules` column to the module."""
+
+
+def workload_of(run: MeasuredRun, told: Told) -> Workload:
+    """Rebuild the workload; a precision the cost model does not know is priced as another, and told."""
+    precision = _precision(run, told)
+    kept = _gradients(run, precision, told)
+    return Workload(
+        sequence_length=run.seq_len,
+        global_batch=run.global_batch,
+        precision=precision,
+        gradient_dtype=kept,
+        gradient_reduce_dtype=kept,
+        optimizer="adam",
+        recipe=_recipe(run, precision, kept, told),
+    )
+
+
+def _recipe(run: MeasuredRun, precision: Precision, kept: GradientType, told: Told) -> Recipe:
+    """Bytes a parameter and an activation cost, where the framework departs from its precision's."""
+    usual = recipe(precision, kept, kept, "adam", "fp32", run.hidden)
+    if run.framework == "oneflow":
+        why = "OneFlow's automatic mixed precision keeps FP32 variables and casts them where they are used"
+        told.assume("recipe", "weights and gradients in fp32", why)
+        return usual.model_copy(update={"weight": 4, "gradient": 4, "master": 0})
+    if run.framework in HIGH_PRECISION_INPUTS and precision == "fp8":
+        why = "float8 linear layers keep their inputs in BF16 and cast again (pytorch/ao torchao/float8)"
+        told.assume("recipe", "linear inputs kept in bf16", why)
+        return usual.model_copy(update={"product_input": usual.activation})
+    return usual
+
+
+def _precision(run: MeasuredRun, told: Told) -> Precision:
+    for precision in get_args(Precision):
+        if run.precision == precision:
+            return cast("Precision", precision)
+    if run.precision not in NEAREST:
+        raise CannotPredict(f"precision {run.precision!r} is not known")
+    told.ignore("precision", run.precision, f"priced as {NEAREST[run.precision]}")
+    return NEAREST[run.precision]
+
+
+def _gradients(run: MeasuredRun, precision: Precision, told: Told) -> GradientType:
+    """Type the gradients are kept in."""
+    for known in get_args(GradientType):
+        if run.gradient_dtype == known:
+            return cast("GradientType", known)
+    if run.gradient_dtype:
+        raise CannotPredict(f"gradient_dtype {run.gradient_dtype!r} is not known")
+    if precision == "fp16":
+        return told.assume("gradient_dtype", "fp16", "FP16 training keeps FP16 gradients (Megatron-LM)")
+    if run.release or (run.framework == "megatron-core" and run.precision in LOW_PRECISIONS):
+        why = "NVIDIA's recipes keep and reduce in BF16: grad_reduce_in_fp32 off, NVIDIA-NeMo/Megatron-Bridge"
+        return told.assume("gradient_dtype", "bf16", why)
+    return told.assume("gradient_dtype", "fp32", "BF16 training keeps FP32 gradients")
+
+
+def stack_of(run: MeasuredRun, told: Told) -> Stack:
+    """Rebuild the software knobs."""
+    if run.attention_kernel not in get_args(AttentionKernel):
+        raise CannotPredict(f"attention_kernel {run.attention_kernel!r} is not known")
+    for column in ("fp8_recipe", "cuda_graph", "ep_overlap", "activation_offload", "hsdp_shard"):
+        if value := getattr(run, column):
+            told.ignore(column, value, "not priced")
+    fused, dropout = run.framework in FUSED_LOSS, run.framework in DROPOUT
+    return Stack(
+        attention_kernel=run.attention_kernel,
+        fused_loss=told.assume("fused_loss", fused, f"no column: as {run.framework} does"),
+        mtp=run.mtp,
+        token_drop=run.token_drop,
+        dropout=told.assume("dropout", dropout, f"no column: as {run.framework} does"),
+    )
+
+
+def layout_of(run: MeasuredRun, architecture: Architecture, told: Told) -> Layout:
+    """Rebuild the layout, or say what of it cannot be."""
+    etp = run.etp or 1
+    micro_batch = _micro_batch(run)
+    _check_grids(run, etp)
+    vpp = run.vpp or told.assume("vpp", 1, "not stated: no interleaving")
+    if run.layers < run.pp * (vpp - 1) + 1:
+        raise CannotPredict(f"{run.layers} layers do not fill {run.pp} stages of {vpp} chunks")
+    interleaved = "interleaved" if vpp > 1 else "1f1b"
+    return Layout(
+        tp=run.tp, cp=run.cp, pp=run.pp, vpp=vpp, dp=run.dp, ep=run.ep, etp=etp,
+        edp=run.tp * run.cp * run.dp // (etp * run.ep),
+        gpus=run.gpus,
+        schedule="none" if run.pp == 1 else interleaved,
+        micro_batch=micro_batch,
+        micro_batches=run.global_batch // (micro_batch * run.dp),
+        micro_batch_group=run.pp,
+        sequence_parallel=run.sp,
+        cp_comm="ring" if run.framework == "megatron-core" else "all_gather",
+        tp_overlap=run.tp_overlap,
+        dp_overlap=told.assume("dp_overlap", True, "no column"),
+        rank_order=told.assume("rank_order", LAUNCHABLE_ORDERS[0], "no column: Megatron's default"),
+        stage_layers=balanced_split(architecture.layers, run.pp * vpp),
+        **_recompute(run, vpp, told),
+        **_sharding(run, told),
+    )  # fmt: skip
+
+
+def _micro_batch(run: MeasuredRun) -> int:
+    if run.micro_batch is None:
+        raise CannotPredict("micro_batch is not stated")
+    if run.global_batch % (run.micro_batch * run.dp):
+        raise CannotPredict(
+            f"global_batch {run.global_batch} is no multiple of micro_batch {run.micro_batch} x dp {run.dp}"
+        )
+    return run.micro_batch
+
+
+def _check_grids(run: MeasuredRun, etp: int) -> None:
+    ranks = run.tp * run.cp * run.dp
+    if ranks * run.pp != run.gpus:
+        raise CannotPredict(f"tp x cp x pp x dp is {ranks * run.pp}, and gpus is {run.gpus}")
+    if ranks % (etp * run.ep):
+        raise CannotPredict(f"etp {etp} x ep {run.ep} does not divide the {ranks} ranks of a stage")
+
+
+def _recompute(run: MeasuredRun, vpp: int, told: Told) -> dict[str, Any]:
+    """Recompute, its modules and its layers; the count of the file is one chunk's."""
+    kind = run.recompute or told.assume("recompute", "none", "not stated")
+    chosen: dict[str, Any] = {"recompute": kind}
+    if run.recompute_modules:
+        words = [word.strip() for word in run.recompute_modules.split(",")]
+        for word in words:
+            if word not in MODULES:
+                told.ignore("recompute_modules", word, "kept, not recomputed")
+        chosen["recompute_modules"] = tuple(MODULES[word] for word in words if word in MODULES)
+    elif kind == "selective":
+        chosen |= _unstated_selective(run, told)
+    if run.recompute_layers_per_stage:
+        chosen["recompute_layers"] = run.recompute_layers_per_stage * vpp
+    return chosen
+
+
+def _unstated_selective(run: MeasuredRun, told: Told) -> dict[str, Any]:
+    """What a framework calls selective where the file names no modules."""
+    if run.framework == "fsdp":
+        why = "selective there is whole blocks, how many is not stated: all of them"
+        return {"recompute": told.assume("recompute", "full", why)}
+    modules: tuple[RecomputeModule, ...] = ("core_attn",)
+    why = "not stated: Megatron's default"
+    if run.framework == "torchtitan":
+        modules = ("layernorm", "act")
+        why = "torchtitan keeps every other matrix product; nearest to it"
+    return {"recompute_modules": told.assume("recompute_modules", modules, why)}
+
+
+def _sharding(run: MeasuredRun, told: Told) -> dict[str, Any]:
+    """ZeRO stage and how its traffic is scheduled.
+
+    PyTorch's FSDP under a pipeline gathers the stage's weights once and reduces its gradients once
+    a step, so both stay whole meanwhile: what is sharded is the optimizer's state, as in ZeRO-2 with
+    one reduction (pytorch/torchtitan torchtitan/distributed/fsdp.py, reshard_after_forward).
+    """
+    whole = run.zero_stage == 3 and run.pp > 1 and run.framework == "torchtitan"
+    zero = (
+        told.assume("zero_stage", 2, "FSDP keeps weights and gradients whole under PP")
+        if whole
+        else (run.zero_stage)
+    )
+    once = zero <= 1 or whole
+    return {
+        "zero": zero,
+        "gradient_reduce": "once" if once else "per_micro_batch",
+        "weight_gather": "per_pass",
+    }

@@ -1,0 +1,49 @@
+"""The cluster a run's columns describe: the GPU by its label, the tiers by their sizes and rates."""
+
+from models import catalogue
+from models.hardware import Cluster, Tier
+from service.measured.run import MeasuredRun
+from service.measured.told import CannotPredict
+
+MACHINES: dict[str, tuple[str, str]] = {
+    "V100-SXM2-16GB": ("v100-16gb", "dgx-v100"),
+    "V100-SXM2-32GB": ("v100-32gb", "dgx-v100"),
+    "A100-40GB": ("a100-40gb-sxm", "dgx-a100"),
+    "A100-80GB": ("a100-80gb-sxm", "dgx-a100"),
+    "A100-PCIe-80GB": ("a100-80gb-pcie", "a100-pcie"),
+    "A800": ("a800-sxm", "a800-8x200g"),
+    "H100": ("h100-sxm", "dgx-h100"),
+    "H100-96GB-HBM2e": ("h100-96gb-hbm2e", "dgx-h100"),
+    "H200": ("h200-sxm", "dgx-h200"),
+    "H800": ("h800-sxm", "h800-8x400g"),
+    "B200": ("b200", "dgx-b200"),
+    "B300": ("b300", "dgx-b300"),
+    "GB200": ("gb200", "gb200-nvl72"),
+    "GB300": ("gb300", "gb300-nvl72"),
+}
+"""Label of the `gpu` column to the catalogue's GPU, and to the cluster whose fast tier and latencies
+it has. Sizes and network rates are the file's own columns."""
+
+
+def cluster_of(run: MeasuredRun) -> Cluster:
+    """Rebuild the cluster: the NVLink domain, then one flat network at the rate the file states."""
+    if run.gpu not in MACHINES:
+        raise CannotPredict(f"gpu {run.gpu!r} is not one of the {len(MACHINES)} known labels")
+    gpu, machine = MACHINES[run.gpu]
+    fast, *_, far = catalogue.cluster(machine).tiers
+    size = _domain(run, fast)
+    network = Tier(name="network", bandwidth_bytes_per_s=run.nic_bytes_per_s, latency_s=far.latency_s)
+    inner = [fast.model_copy(update={"gpus": size})] if size > 1 else []
+    return Cluster(
+        name=run.id,
+        gpu=catalogue.gpu(gpu),
+        tiers=(*inner, network),
+        gpus_per_node=run.gpus_per_node,
+    )
+
+
+def _domain(run: MeasuredRun, fast: Tier) -> int:
+    """GPUs of the fast tier. A card without a switch has a pair at most, whatever the server holds."""
+    if run.nvlink_domain_gpus > 1:
+        return run.nvlink_domain_gpus
+    return min(fast.gpus or 1, run.gpus_per_node) if fast.name == "nvlink-pair" else 1

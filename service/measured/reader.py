@@ -1,0 +1,175 @@
+"""From a CSV file of measured runs to runs, or to every fault of the file with its row."""
+
+import csv
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import UnionType
+from typing import Any, get_args, get_type_hints
+
+from models.errors import Fault, InvalidField
+from service.measured.run import MeasuredRun
+
+CONFIDENCES = ("high", "medium", "low")
+MOST_FAULTS = 100
+"""Faults told at once; a file with more is told how many were left out."""
+MAY_BE_ZERO = frozenset(
+    {"zero_stage", "shared_experts", "n_dense_layers", "n_experts", "top_k", "moe_ffn", "q_lora_rank",
+     "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"}
+)  # fmt: skip
+"""Whole-number columns in which 0 is said and means none."""
+
+Cell = str
+Row = dict[str, Cell]
+
+
+class BadCell(ValueError):
+    """A cell that cannot be read: why, and what would pass."""
+
+    def __init__(self, reason: str, fix: str) -> None:
+        super().__init__(reason)
+        self.reason, self.fix = reason, fix
+
+
+def read_runs(path: Path) -> tuple[MeasuredRun, ...]:
+    """Read every run of a file.
+
+    Raises
+    ------
+    InvalidField
+        With every fault: a file that cannot be read, missing columns, and cells by row and column.
+    """
+    header, rows = _table(path)
+    faults = _column_faults(header)
+    if faults:
+        raise InvalidField(*faults)
+    runs: list[MeasuredRun] = []
+    seen: dict[str, int] = {}
+    for line, cells in rows:
+        run, wrong = _run(line, cells, header, seen)
+        faults += wrong
+        runs += [run] if run else []
+    if not runs and not faults:
+        faults = [Fault("/rows", None, "the file has no row below its header", "Add a run.")]
+    if faults:
+        left = len(faults) - MOST_FAULTS
+        told = faults[:MOST_FAULTS]
+        more = [Fault("/rows", None, f"{left} more faults were left out", "Mend these first.")]
+        raise InvalidField(*told, *(more if left > 0 else []))
+    return tuple(runs)
+
+
+def _table(path: Path) -> tuple[list[str], list[tuple[int, list[Cell]]]]:
+    """Header and the rows that are not blank, each with its line number."""
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            lines = csv.reader(file, strict=True)
+            header = [name.strip() for name in next(lines, [])]
+            return header, [(lines.line_num, cells) for cells in lines if any(cells)]
+    except OSError as error:
+        reason = error.strerror or "cannot be read"
+        raise InvalidField(
+            Fault("RUNS.csv", str(path), reason, "Name a CSV file that can be read.")
+        ) from error
+    except UnicodeDecodeError as error:
+        raise InvalidField(
+            Fault("RUNS.csv", str(path), "not text in UTF-8", "Save it as CSV in UTF-8.")
+        ) from error
+    except csv.Error as error:
+        raise InvalidField(Fault("RUNS.csv", str(path), f"not CSV: {error}", "Mend its quotes.")) from error
+
+
+def _column_faults(header: list[str]) -> list[Fault]:
+    missing = [name for name in COLUMNS if name not in header]
+    twice = sorted({name for name in header if header.count(name) > 1})
+    fix = "Add it; leave its cells blank where the run does not say."
+    return [Fault(f"/columns/{name}", None, "the column is missing", fix) for name in missing] + [
+        Fault(f"/columns/{name}", name, "the column stands there twice", "Keep one.") for name in twice
+    ]
+
+
+def _run(
+    line: int, cells: list[Cell], header: list[str], seen: dict[str, int]
+) -> tuple[MeasuredRun | None, list[Fault]]:
+    """One run, or the faults of its row."""
+    if len(cells) != len(header):
+        reason = f"{len(cells)} cells under {len(header)} columns"
+        return None, [Fault(f"/rows/line {line}", None, reason, "Give one cell a column; quote commas.")]
+    row = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
+    where = f"/rows/{row['id'] or f'line {line}'}"
+    values: dict[str, Any] = {}
+    faults = []
+    for name, read in COLUMNS.items():
+        try:
+            values[name] = read(row[name])
+        except BadCell as bad:
+            faults.append(Fault(f"{where}/{name}", row[name] or None, bad.reason, bad.fix))
+    faults += _row_faults(where, line, row, seen)
+    return (None if faults else MeasuredRun(**values)), faults
+
+
+def _row_faults(where: str, line: int, row: Row, seen: dict[str, int]) -> list[Fault]:
+    """What is wrong of a row though each of its cells can be read."""
+    faults = []
+    first = seen.setdefault(row["id"], line)
+    if row["id"] and first != line:
+        faults.append(Fault(f"{where}/id", row["id"], f"line {first} has this id too", "Give each its own."))
+    if row["confidence"] and row["confidence"] not in CONFIDENCES:
+        fix = f"Use one of {', '.join(CONFIDENCES)}."
+        faults.append(Fault(f"{where}/confidence", row["confidence"], "not a known confidence", fix))
+    if row["measured_memory_GB_per_gpu"] and not row["mem_kind"]:
+        reason = "a measured memory whose unit and kind are not said"
+        faults.append(Fault(f"{where}/mem_kind", None, reason, "Say allocated, reserved or nvidia-smi."))
+    return faults
+
+
+def _whole(name: str) -> Callable[[Cell], int]:
+    least = 0 if name in MAY_BE_ZERO else 1
+
+    def read(cell: Cell) -> int:
+        if not (cell.isascii() and cell.isdigit() and len(cell) < 19):
+            raise BadCell("must be a whole number", f"Write a whole number from {least}.")
+        if int(cell) < least:
+            raise BadCell(f"below the least accepted, {least}", f"Use {least} or more.")
+        return int(cell)
+
+    return read
+
+
+def _number(cell: Cell) -> float:
+    try:
+        value = float(cell)
+    except ValueError:
+        raise BadCell("must be a number", "Write a number, with a point.") from None
+    if not math.isfinite(value) or value <= 0:
+        raise BadCell("must be a finite number more than 0", "Leave it blank where it is not known.")
+    return value
+
+
+def _flag(cell: Cell) -> bool:
+    if cell not in ("0", "1"):
+        raise BadCell("must be 0 or 1", "Write 0 for no, 1 for yes.")
+    return cell == "1"
+
+
+def _text(cell: Cell) -> str:
+    if not cell:
+        raise BadCell("blank, and it has no default", "Say it.")
+    return cell
+
+
+def _columns() -> Iterator[tuple[str, Callable[[Cell], Any]]]:
+    """How each column is read, from the run's own field types."""
+    for name, kind in get_type_hints(MeasuredRun).items():
+        optional = isinstance(kind, UnionType)
+        plain = next(k for k in get_args(kind) if k is not type(None)) if optional else kind
+        read = {int: _whole(name), float: _number, bool: _flag, str: _text}[plain]
+        yield name, _optional(read) if optional else read
+
+
+def _optional(read: Callable[[Cell], Any]) -> Callable[[Cell], Any]:
+    return lambda cell: read(cell) if cell else None
+
+
+COLUMNS: dict[str, Callable[[Cell], Any]] = dict(_columns())
+"""Columns a file must have, and how each is read; it may have others, which are not looked at."""

@@ -1,0 +1,55 @@
+"""From a measured run to what the cost model prices: a setting and a layout."""
+
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from models.cost.setting import Setting
+from models.layout import Layout
+from models.profile import Profile
+from service.measured.architectures import architecture_of
+from service.measured.layouts import layout_of, stack_of, workload_of
+from service.measured.machines import cluster_of
+from service.measured.run import MeasuredRun
+from service.measured.told import CannotPredict, Told
+
+
+@dataclass(frozen=True)
+class Rebuilt:
+    """A run in the cost model's words."""
+
+    setting: Setting
+    layout: Layout
+
+
+def rebuild(run: MeasuredRun, profile: Profile, told: Told) -> Rebuilt:
+    """Rebuild a run; the memory limit is what a process can allocate on its GPU.
+
+    Raises
+    ------
+    CannotPredict
+        When its columns describe nothing that can be priced.
+    """
+    try:
+        return _rebuild(run, profile, told)
+    except ValidationError as error:
+        first = error.errors()[0]
+        if first["type"] == "missing":
+            raise
+        place = ".".join(map(str, first["loc"]))
+        raise CannotPredict(f"{error.title}, {place} {first['input']!r}: {first['msg']}") from error
+
+
+def _rebuild(run: MeasuredRun, profile: Profile, told: Told) -> Rebuilt:
+    architecture = architecture_of(run, told)
+    cluster = cluster_of(run)
+    setting = Setting(
+        architecture=architecture,
+        cluster=cluster,
+        gpus=run.gpus,
+        workload=workload_of(run, told),
+        profile=profile,
+        memory_limit_bytes=cluster.gpu.usable_memory_bytes,
+        stack=stack_of(run, told),
+    )
+    return Rebuilt(setting, layout_of(run, architecture, told))

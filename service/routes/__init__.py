@@ -1,0 +1,5 @@
+"""HTTP paths, one file a family: a signature, a docstring that /docs shows, and one call."""
+
+from service.routes import catalogues, evaluate, operations, search
+
+ROUTERS = (search.router, evaluate.router, catalogues.router, operations.router)

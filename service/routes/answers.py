@@ -1,0 +1,17 @@
+"""What the routes share: the app's worker threads, and an answer as JSON bytes."""
+
+from fastapi import Request, Response
+
+from models.base import Schema
+from service.work import Workers
+
+
+def workers(request: Request) -> Workers:
+    """The threads of the app that serves this request."""
+    found: Workers = request.app.state.workers
+    return found
+
+
+def as_json(answer: Schema) -> Response:
+    """Serialise an answer; called in the worker thread, since a long shortlist takes a while."""
+    return Response(answer.model_dump_json(by_alias=True), media_type="application/json")

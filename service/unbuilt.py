@@ -1,0 +1,46 @@
+"""What the contract names and this version does not do yet: refused by name, never ignored."""
+
+FIELDS: dict[str, str] = {
+    "stack": "software knobs (attention kernel, fp8 recipe, CUDA graphs …) are not built yet",
+    "calibration": "a caller's own calibration is not built yet",
+    "hsdp_shard": "searching ZeRO inside groups (HSDP) is not built yet",
+    "recompute_modules": "searching recompute of chosen modules is not built yet",
+    "recompute_layers": "searching recompute of a number of layers is not built yet",
+}
+"""Field name to what is missing."""
+
+VALUES: dict[str, tuple[str, ...]] = {
+    "framework": ("megatron", "megatron-bridge", "torchtitan", "deepspeed", "nanotron"),
+    "schedule": ("zb-h1", "zb-v", "dualpipe", "dualpipe-v"),
+    "precision": ("nvfp4",),
+    "gradient_dtype": ("fp8",),
+    "gradient_reduce_dtype": ("fp8",),
+}
+"""Field name to the values that are known to the contract but not built yet."""
+
+PATHS: tuple[str, ...] = (
+    "/v1/review", "/v1/sweeps", "/v1/jobs", "/v1/traffic", "/v1/schedule", "/v1/launch",
+    "/v1/models/import", "/metrics",
+)  # fmt: skip
+"""Paths of the contract that do not answer yet."""
+
+
+def field_reason(name: str) -> str | None:
+    """Why a field of the contract is refused, or None for a field it does not know.
+
+    >>> field_reason("hsdp_shard")
+    'known to the contract, but searching ZeRO inside groups (HSDP) is not built yet'
+    """
+    missing = FIELDS.get(name)
+    return f"known to the contract, but {missing}" if missing else None
+
+
+def value_reason(name: str, value: object) -> str | None:
+    """Why a value of the contract is refused, or None for one it does not know.
+
+    >>> value_reason("precision", "nvfp4")
+    "'nvfp4' is known to the contract, but not built yet"
+    """
+    if value in VALUES.get(name, ()):
+        return f"{value!r} is known to the contract, but not built yet"
+    return None

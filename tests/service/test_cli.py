@@ -1,0 +1,173 @@
+"""The command line as a shell sees it: what it prints where, and how it leaves."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from models.estimate import EvaluateAnswer, SearchAnswer
+from tests.service.conftest import ROOT
+
+EXAMPLES = ROOT / "openapi" / "examples"
+SMALL = ["--model", "llama-3-8b", "--cluster", "dgx-h100", "--gpus", "16"]
+SMALL += ["--sequence", "8192", "--global-batch", "64"]
+
+
+def run(*arguments: str, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "service.cli", *arguments],
+        cwd=ROOT,
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | environment,
+        check=False,
+    )
+
+
+def test_a_search_prints_a_table_and_leaves_with_0():
+    ran = run("search", *SMALL, "--top", "3")
+    assert ran.returncode == 0, ran.stderr
+    assert "MFU" in ran.stdout
+    assert "layouts enumerated" in ran.stdout
+    assert "Assumed:" in ran.stdout
+    assert "\x1b[" not in ran.stdout
+
+
+def test_a_search_prints_the_same_json_as_the_api(client):
+    ran = run("search", *SMALL, "--top", "3", "--json")
+    assert ran.returncode == 0, ran.stderr
+    body = {
+        "model": "llama-3-8b",
+        "cluster": "dgx-h100",
+        "gpus": 16,
+        "workload": {"sequence_length": 8192, "global_batch": 64},
+        "top_k": 3,
+    }
+    printed, sent = json.loads(ran.stdout), client.post("/v1/search", json=body).raise_for_status().json()
+    for told in (printed, sent):
+        del told["space"]["wall_s"]
+    assert printed == sent
+
+
+def test_flags_hold_knobs():
+    ran = run("search", *SMALL, "--set", "tp=2", "--set", "pp=1,2", "--set", "micro_batch=..2", "--json")
+    assert ran.returncode == 0, ran.stderr
+    answer = SearchAnswer.model_validate_json(ran.stdout)
+    for row in answer.shortlist:
+        assert row.layout.tp == 2
+        assert row.layout.pp in (1, 2)
+        assert row.layout.micro_batch <= 2
+
+
+def test_a_search_that_nothing_fits_leaves_with_3_and_says_why():
+    ran = run("search", "--request", str(EXAMPLES / "none-fits-405b-64-h100.json"))
+    assert ran.returncode == 3, ran.stderr
+    assert "No layout fits" in ran.stdout
+    assert "Closest" in ran.stdout
+    assert "bytes" in ran.stdout
+
+
+def test_a_request_comes_from_stdin_and_flags_override_it():
+    request = (EXAMPLES / "inline-model-and-cluster.json").read_text()
+    ran = run("search", "--request", "-", "--gpus", "32", "--top", "1", "--json", stdin=request)
+    assert ran.returncode == 0, ran.stderr
+    answer = SearchAnswer.model_validate_json(ran.stdout)
+    assert len(answer.shortlist) == 1
+    assert answer.shortlist[0].layout.gpus == 32
+
+
+def test_a_model_comes_from_a_config_json(tmp_path):
+    request = json.loads((EXAMPLES / "inline-model-and-cluster.json").read_text())
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(request["model"]["hf_config"]))
+    ran = run("search", "--model", str(path), *SMALL[2:], "--top", "1", "--json")
+    assert ran.returncode == 0, ran.stderr
+    assert SearchAnswer.model_validate_json(ran.stdout).outcome == "found"
+
+
+def test_an_evaluation_prints_parts_stages_and_traffic():
+    ran = run("evaluate", *SMALL, "--layout", "tp=2,pp=2,dp=4,rank_order=tp-cp-ep-dp-pp")
+    assert ran.returncode == 0, ran.stderr
+    for word in ("tp=2", "compute", "weights GB", "traffic", "fits"):
+        assert word in ran.stdout
+
+
+def test_an_evaluation_prints_json():
+    ran = run("evaluate", *SMALL, "--layout", "tp=2,pp=2", "--json")
+    assert ran.returncode == 0, ran.stderr
+    assert EvaluateAnswer.model_validate_json(ran.stdout).candidate.layout.tp == 2
+
+
+@pytest.mark.parametrize("what", ["models", "gpus", "clusters"])
+def test_catalogues_are_listed(what):
+    ran = run(what)
+    assert ran.returncode == 0, ran.stderr
+    listed = json.loads(run(what, "--json").stdout)[what]
+    assert all(entry["name"] in ran.stdout for entry in listed)
+
+
+def test_one_entry_is_listed_with_its_sources():
+    ran = run("gpus", "h100-sxm")
+    assert ran.returncode == 0, ran.stderr
+    assert "memory_bytes" in ran.stdout or "all:" in ran.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        (["search", *SMALL, "--gpus", "0"], "/gpus = 0: "),
+        (["search", *SMALL, "--model", "llama-3-8"], "/model = 'llama-3-8': "),
+        (["search", *SMALL, "--set", "tpp=8"], "/constraints/tpp = 8: "),
+        (["search", *SMALL, "--set", "tp"], "--set = 'tp': "),
+        (["search", *SMALL, "--set", "tp=a..b"], "/constraints/tp/min = 'a': "),
+        (["search", *SMALL, "--model", "no/such/config.json"], "--model = 'no/such/config.json': "),
+        (["search", "--request", "/no/such.json"], "--request = '/no/such.json': "),
+        (["search"], "/model: required"),
+        (["evaluate", *SMALL, "--layout", "tp=0"], "/layout/tp = 0: "),
+        (["evaluate", *SMALL, "--layout", "tpp=2"], "/layout/tpp = 2: "),
+        (["models", "no-such-model"], "name = 'no-such-model': "),
+    ],
+)
+def test_a_wrong_question_leaves_with_2_and_tells_each_fault_in_a_line(arguments, field):
+    ran = run(*arguments)
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert any(line.startswith(field) for line in ran.stderr.splitlines()), ran.stderr
+    assert "Traceback" not in ran.stderr
+
+
+def test_a_wrong_question_in_json_prints_the_problem():
+    ran = run("search", *SMALL, "--gpus", "0", "--json")
+    assert ran.returncode == 2
+    assert json.loads(ran.stdout)["faults"][0]["field"] == "/gpus"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["search", "--no-such-flag"], ["no-such-command"], ["search", "--gpus", "x"]]
+)
+def test_a_wrong_flag_leaves_with_2(arguments):
+    assert run(*arguments).returncode == 2
+
+
+def test_the_description_is_written_where_asked(tmp_path):
+    path = tmp_path / "openapi.json"
+    assert run("openapi", "--output", str(path)).returncode == 0
+    assert path.read_text() == run("openapi").stdout == (ROOT / "openapi" / "openapi.json").read_text()
+
+
+@pytest.mark.parametrize("columns", ["40", "80", "300"])
+def test_a_table_keeps_to_the_width_of_its_terminal(columns):
+    ran = run("models", COLUMNS=columns)
+    assert ran.returncode == 0, ran.stderr
+    assert max(map(len, ran.stdout.splitlines())) <= int(columns)
+
+
+def test_a_wrong_environment_leaves_with_2_and_names_the_variable():
+    ran = run("serve", LAYOUT_SEARCH_PORT="99999", LAYOUT_SEARCH_LOG_LEVEL="loud")
+    assert ran.returncode == 2
+    assert "LAYOUT_SEARCH_PORT = '99999': above the most accepted, 65535" in ran.stderr
+    assert "LAYOUT_SEARCH_LOG_LEVEL = 'loud': " in ran.stderr

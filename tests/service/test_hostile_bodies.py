@@ -1,0 +1,121 @@
+"""No body makes the service fail; each is refused with a reason."""
+
+import json
+import socket
+
+import pytest
+
+from tests.service.shapes import GOOD, check_problem
+
+PATHS = ("/v1/search", "/v1/evaluate")
+
+
+def post(client, body, path="/v1/search", content_type="application/json"):
+    return client.post(path, content=body, headers={"Content-Type": content_type})
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize(
+    ("body", "word"),
+    [
+        (b"", "empty"),
+        (b"  \n", "empty"),
+        (b"{", "line 1, column 2"),
+        (b"{} {}", "Extra data"),
+        (b"'a'", "not JSON"),
+        (b"\xff\xfe{}", "UTF-8"),
+        ('{"gpus": 8}'.encode("utf-16"), "UTF-8"),
+        (b'{"gpus": NaN}', "NaN"),
+        (b'{"time_limit_s": Infinity}', "Infinity"),
+        (b'{"time_limit_s": -Infinity}', "-Infinity"),
+        (b'{"time_limit_s": 1e999}', "largest number"),
+        (b'{"gpus": ' + b"9" * 5000 + b"}", "5000 digits"),
+        (b'{"model": "\\ud800"}', "lone surrogate"),
+        (b'{"\\udfff": 1}', "lone surrogate"),
+        (b"[" * 100_000, "deeper than 32"),
+        (b"[" * 900 + b"]" * 900, "deeper than 32"),
+        (b'{"model":' * 500 + b"1" + b"}" * 500, "deeper than 32"),
+        (b"[" + b"1," * 150_000 + b"1]", "more than 100000 values"),
+    ],
+)
+def test_what_is_not_json_of_a_sane_size_is_400(client, path, body, word):
+    told = check_problem(post(client, body, path), 400)
+    assert word in told["faults"][0]["reason"]
+
+
+@pytest.mark.parametrize("body", [b"null", b"[]", b"1", b'"text"', b"true", b"{}", b'{"": {}}'])
+@pytest.mark.parametrize("path", PATHS)
+def test_json_that_is_no_question_is_422(client, path, body):
+    check_problem(post(client, body, path), 422)
+
+
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/x-www-form-urlencoded", "application/jsonx", ""]
+)
+def test_another_content_type_is_415(client, content_type):
+    check_problem(post(client, json.dumps(GOOD), content_type=content_type), 415)
+
+
+@pytest.mark.parametrize(
+    "content_type", ["application/json; charset=utf-8", "application/problem+json", "APPLICATION/JSON"]
+)
+def test_json_under_its_other_names_is_read(client, content_type):
+    told = check_problem(post(client, b"{}", content_type=content_type), 422)
+    assert {"/model", "/cluster", "/gpus", "/workload"} <= {fault["field"] for fault in told["faults"]}
+
+
+def test_a_body_over_the_limit_is_413(client):
+    told = check_problem(post(client, b" " * 4_000_001), 413)
+    assert "4000000 bytes" in told["detail"]
+
+
+def test_a_body_over_the_limit_is_413_when_its_length_is_not_announced(client):
+    chunks = (b" " * 100_000 for _ in range(41))
+    check_problem(post(client, chunks), 413)
+
+
+def test_an_announcement_over_the_limit_is_413_before_anything_is_read(address):
+    host = address.removeprefix("http://")
+    head = f"POST /v1/search HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\n"
+    with socket.create_connection((host.split(":")[0], int(host.split(":")[1])), timeout=10) as wire:
+        wire.sendall(f"{head}Content-Length: {10**15}\r\nConnection: close\r\n\r\n".encode())
+        answer = wire.recv(65536).decode()
+    assert answer.startswith("HTTP/1.1 413")
+    assert "application/problem+json" in answer
+
+
+def test_the_same_key_twice_is_read_as_json_readers_do(client):
+    body = b'{"gpus": 0, "gpus": -1}'
+    told = check_problem(post(client, body), 422)
+    assert {fault["field"]: fault["value"] for fault in told["faults"]}["/gpus"] == -1
+
+
+@pytest.mark.parametrize(
+    "field", ["model", "cluster", "gpus", "workload", "constraints", "framework", "top_k"]
+)
+@pytest.mark.parametrize(
+    "value", [None, True, -1, 1e308, 10**300, "", "\u0000", "💥", [], {}, [[[]]], {"a": {"b": []}}]
+)
+def test_any_value_in_any_place_is_answered_with_a_reason(client, field, value):
+    answer = client.post(
+        "/v1/search", json=GOOD | {field: value, "workload": GOOD["workload"], "no": 1} | {field: value}
+    )
+    check_problem(answer, 422)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        {"hidden_size": -1},
+        {"hf_config": None},
+        {"hf_config": {"model_type": "mamba"}},
+        {"hidden_size": 1e300, "num_hidden_layers": 2.5},
+        {"vocab_size": "🤖" * 1000, "num_attention_heads": []},
+    ],
+)
+def test_an_inline_model_that_makes_no_sense_is_422(client, model):
+    check_problem(client.post("/v1/search", json=GOOD | {"model": model}), 422)
+
+
+def test_the_server_goes_on_after_all_of_it(client):
+    assert client.get("/healthz").json()["status"] == "ok"
