@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+ORACLE ?= .venv-oracle
 PYTEST := $(BIN)/pytest -n 2 --doctest-modules tests models search service
 
-.PHONY: help install run test test-long check format lint types openapi lock bench clean
+.PHONY: help install run test test-long test-oracle check format lint types openapi lock bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +30,16 @@ test: $(STAMP) ## tests that take seconds
 
 test-long: $(STAMP) ## tests that take minutes
 	$(BIN)/pytest tests -m long
+
+$(ORACLE)/.installed: $(STAMP)
+	$(PYTHON) -m venv $(ORACLE)
+	$(ORACLE)/bin/pip install --require-hashes -r requirements.lock
+	$(ORACLE)/bin/pip install --no-deps --no-build-isolation -e .
+	$(ORACLE)/bin/pip install -e '.[oracle]'
+	@touch $@
+
+test-oracle: $(ORACLE)/.installed ## parameter counts against the transformers package, in a .venv of its own
+	LAYOUT_SEARCH_ORACLE=1 $(ORACLE)/bin/pytest -n 2 tests/models/oracle
 
 check: $(STAMP) ## format, lint, types, imports, the OpenAPI snapshot, then the tests
 	$(BIN)/ruff format --check .
@@ -62,5 +73,5 @@ bench: $(STAMP) ## accuracy against published runs, and speed
 	@set -e; for script in bench/*.py; do echo "== $$script"; $(BIN)/python $$script; done
 
 clean: ## remove what the other targets made
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	rm -rf $(VENV) $(ORACLE) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -97,7 +97,9 @@ SPARSE_FAMILIES: Mapping[str, Family] = {
         experts=deepseek_experts(corrected=True),
         full_attention_first="max_window_layers",
     ),
+    # No layer is dense, so the file has no width for one.
     "solar_open": Family(
+        keys={"ffn": "moe_intermediate_size"},
         flags=QKV_BIAS,
         defaults={"head_dim": 128},
         experts=Experts(shared_count="n_shared_experts", fixed=SCORE_CORRECTION),

@@ -41,6 +41,8 @@ REFUSED: Mapping[str, str] = {
     "diffllama": "its differential attention is not modelled",
     "afmoe": "the gates of its attention are not modelled",
     "bitnet": "the norms inside its blocks are not modelled",
+    "mllama": "its cross-attention layers are not modelled",
+    "mllama_text_model": "its cross-attention layers are not modelled",
     "dbrx": "its attention and feed-forward of separate configurations are not modelled",
     "lfm2": "its short-convolution layers are not modelled",
     "lfm2_moe": "its short-convolution layers are not modelled",

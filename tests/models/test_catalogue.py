@@ -211,6 +211,7 @@ def test_a_request_by_names_resolves_with_its_defaults_told():
         "/workload/optimizer": "adam",
         "/workload/gradient_dtype": "fp32",
         "/workload/gradient_reduce_dtype": "fp32",
+        "/workload/master_dtype": "fp32",
         "/constraints/memory_limit_bytes": 80_000_000_000,
         "/profile": "calibrated",
         "/framework": "any",
@@ -224,6 +225,7 @@ def test_what_the_caller_states_is_not_told_back():
         "optimizer": "adam",
         "gradient_dtype": "bf16",
         "gradient_reduce_dtype": "bf16",
+        "master_dtype": "fp32",
     }
     got = resolve(
         search(

@@ -16,6 +16,12 @@ from models.huggingface import architecture_from_config
 GOLDEN = tomllib.loads((Path(__file__).parents[1] / "golden" / "parameter_totals.toml").read_text())
 ROWS = [pytest.param(row, id=f"{row['id']} {row['name']}") for row in GOLDEN["rows"]]
 NAMED = [pytest.param(row, id=row["name"]) for row in GOLDEN["rows"] if "catalogue" in row]
+SMALL = {
+    "hidden_size": 4096,
+    "intermediate_size": 11008,
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+}
 TINY = {"name": "t", "hidden": 64, "layers": 4, "heads": 4, "kv_heads": 2, "head_size": 16, "ffn": 128}
 
 
@@ -49,6 +55,35 @@ def test_padding_is_least_and_divides_evenly(vocabulary, tp, multiple):
     padded = int(padded_vocabulary(vocabulary, np.array([tp]), multiple)[0])
     assert padded % (tp * multiple) == 0
     assert vocabulary <= padded < vocabulary + tp * multiple
+
+
+@pytest.mark.parametrize(
+    ("config", "total"),
+    [
+        # Families whose classes stand beside their weights: the totals their authors give.
+        (SMALL | {"model_type": "baichuan", "vocab_size": 64000}, 7_000_559_616),
+        (
+            SMALL
+            | {"model_type": "internlm2", "intermediate_size": 14336, "num_key_value_heads": 8}
+            | {"vocab_size": 92544, "bias": False},
+            7_737_708_544,
+        ),
+        (
+            {"model_type": "chatglm", "hidden_size": 4096, "num_layers": 40, "num_attention_heads": 32}
+            | {
+                "ffn_hidden_size": 13696,
+                "kv_channels": 128,
+                "padded_vocab_size": 151552,
+                "add_qkv_bias": True,
+            }
+            | {"multi_query_attention": True, "multi_query_group_num": 2, "add_bias_linear": False},
+            9_399_951_360,
+        ),
+    ],
+    ids=["Baichuan-7B", "InternLM2-7B", "GLM-4-9B"],
+)
+def test_a_family_known_by_its_own_code_has_its_published_total(config, total):
+    assert count_parameters(architecture_from_config(config)[0]).total == total
 
 
 @pytest.mark.parametrize("name", architecture_names())
