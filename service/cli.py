@@ -18,6 +18,9 @@ from models.request import EvaluateRequest, SearchRequest
 from service import flags, listings, running, tables
 from service.evaluation import print_evaluation
 from service.faults import problem
+from service.measured import read_runs
+from service.measured import validate as validate_runs
+from service.measured.tables import print_validation
 from service.questions import read_question
 
 ANSWERED, OUR_FAULT, WRONG_QUESTION, NONE_FITS = 0, 1, 2, 3
@@ -88,6 +91,21 @@ def evaluate(
         _print(answer, as_json, lambda console: print_evaluation(console, answer))
         fits = answer.candidate.memory.headroom_bytes >= 0 and not answer.broken_rules
         return ANSWERED if fits else NONE_FITS
+
+    _told(ask, as_json)
+
+
+@app.command()
+def validate(
+    runs: Annotated[Path, typer.Argument(help="CSV file of measured runs.", metavar="RUNS.csv")],
+    profile: Profile = None, as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Predict measured runs and print predicted beside measured."""
+
+    def ask() -> int:
+        answer = validate_runs(read_runs(runs), profile or "calibrated")
+        _print(answer, as_json, lambda console: print_validation(console, answer))
+        return ANSWERED
 
     _told(ask, as_json)
 

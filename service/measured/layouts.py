@@ -24,6 +24,8 @@ HIGH_PRECISION_INPUTS = frozenset({"torchtitan", "fsdp", "meta"})
 """Frameworks whose FP8 is PyTorch's: `torchao.float8` saves what a linear layer was given, not its cast."""
 NEAREST: dict[str, Precision] = {"nvfp4": "fp8"}
 """Precisions the cost model does not know, and the one each is priced as."""
+EMPTY_CHUNKS = 2
+"""Chunks that may hold no layer: the embedding's and the loss's own (126 layers on 16 stages of 8)."""
 LOW_PRECISIONS = frozenset({"fp8", "nvfp4"})
 """Precisions Megatron runs by NVIDIA's own recipes only."""
 MODULES: dict[str, RecomputeModule] = {"norm": "layernorm", **{m: m for m in get_args(RecomputeModule)}}
@@ -88,9 +90,12 @@ def stack_of(run: MeasuredRun, told: Told) -> Stack:
     """Rebuild the software knobs."""
     if run.attention_kernel not in get_args(AttentionKernel):
         raise CannotPredict(f"attention_kernel {run.attention_kernel!r} is not known")
-    for column in ("fp8_recipe", "cuda_graph", "ep_overlap", "activation_offload", "hsdp_shard"):
+    for column in ("fp8_recipe", "cuda_graph", "ep_overlap", "activation_offload"):
         if value := getattr(run, column):
             told.ignore(column, value, "not priced")
+    if run.n_experts:
+        told.assume("dispatcher", "all_to_all", "no column")
+        told.assume("imbalance", 1.0, "no column: published runs force even routing")
     fused, dropout = run.framework in FUSED_LOSS, run.framework in DROPOUT
     return Stack(
         attention_kernel=run.attention_kernel,
@@ -107,13 +112,14 @@ def layout_of(run: MeasuredRun, architecture: Architecture, told: Told) -> Layou
     micro_batch = _micro_batch(run)
     _check_grids(run, etp)
     vpp = run.vpp or told.assume("vpp", 1, "not stated: no interleaving")
-    if run.layers < run.pp * (vpp - 1) + 1:
+    if run.layers < run.pp * vpp - EMPTY_CHUNKS:
         raise CannotPredict(f"{run.layers} layers do not fill {run.pp} stages of {vpp} chunks")
     interleaved = "interleaved" if vpp > 1 else "1f1b"
     return Layout(
         tp=run.tp, cp=run.cp, pp=run.pp, vpp=vpp, dp=run.dp, ep=run.ep, etp=etp,
         edp=run.tp * run.cp * run.dp // (etp * run.ep),
         gpus=run.gpus,
+        hsdp_shard=run.hsdp_shard,
         schedule="none" if run.pp == 1 else interleaved,
         micro_batch=micro_batch,
         micro_batches=run.global_batch // (micro_batch * run.dp),

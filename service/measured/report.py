@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, get_args
 
 from models.catalogue.profiles import profile as read_profile
 from models.cost.report import candidate
+from models.errors import UnknownEntry
 from models.estimate import Candidate, Version
 from models.profile import Profile
+from models.request import Profile as ProfileName
 from service.measured.answer import RunReport, Summary, ValidateAnswer
 from service.measured.errors import error_table, memory_error, out_of_memory, step_error
 from service.measured.rebuild import Rebuilt, rebuild
@@ -16,6 +18,7 @@ from service.measured.run import MeasuredRun
 from service.measured.told import CannotPredict, Told
 from service.measured.units import bytes_of, comparable_bytes, scope_of
 
+PROFILES: tuple[str, ...] = get_args(ProfileName)
 NO_CLAIM = "Step time is told beside the measured one; it is not yet fitted, and no accuracy is claimed."
 
 UNSTATED = {"vpp": "interleave", "gradient_dtype": "gradient type", "recompute": "recompute"}
@@ -23,7 +26,9 @@ UNSTATED = {"vpp": "interleave", "gradient_dtype": "gradient type", "recompute":
 
 
 def validate(runs: Sequence[MeasuredRun], profile_name: str) -> ValidateAnswer:
-    """Predict every run and sum up the errors."""
+    """Predict every run and sum up the errors; UnknownEntry for a profile there is none of."""
+    if profile_name not in PROFILES:
+        raise UnknownEntry.among("/profile", profile_name, PROFILES)
     profile = read_profile(profile_name)
     reports = tuple(report(run, profile) for run in runs)
     reasons = Counter(run.reason for run in reports if run.reason)

@@ -1,0 +1,231 @@
+"""Measured runs: how a row becomes a prediction, how errors are counted, and the committed figures."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from models.catalogue.profiles import profile
+from service.measured import ValidateAnswer, read_runs, validate
+from service.measured.answer import RunReport
+from service.measured.errors import error_table, memory_error, out_of_memory
+from service.measured.machines import MACHINES, cluster_of
+from service.measured.rebuild import rebuild
+from service.measured.report import report
+from service.measured.told import CannotPredict, Told
+from tests.service.conftest import ROOT
+from tests.service.measured_rows import RUNS, edited, one, rows, written
+
+CALIBRATED = profile("calibrated")
+
+
+@cache
+def answer() -> ValidateAnswer:
+    return validate(read_runs(RUNS), "calibrated")
+
+
+@cache
+def bench() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("accuracy", ROOT / "bench" / "accuracy.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_row_of_the_file_gets_a_prediction_or_a_reason():
+    told = answer()
+    assert len(told.runs) == 579
+    for run in told.runs:
+        assert (run.reason is None) == (run.predicted_step_s is not None), run.id
+        assert (run.reason is None) == (run.predicted_memory_bytes is not None), run.id
+        assert run.reason or (run.predicted_step_s > 0 and run.predicted_peak_bytes > 0), run.id
+    summary = told.summary
+    assert summary.predicted + sum(summary.not_predicted.values()) == summary.runs == 579
+
+
+def test_every_measured_memory_of_the_file_is_understood():
+    for run in answer().runs:
+        assert run.measured_memory_bytes is not None or not rows()[run.id]["mem_kind"], run.id
+
+
+def test_a_rerun_gives_the_committed_figures():
+    committed = json.loads((ROOT / "bench" / "accuracy.json").read_text(encoding="utf-8"))
+    again = json.loads(json.dumps(bench().summary(answer())))
+    assert again == committed, "python bench/accuracy.py writes them anew"
+
+
+def test_the_page_shows_the_committed_figures():
+    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    assert bench().section(answer()) in page, "python bench/accuracy.py writes it anew"
+
+
+def test_the_name_in_the_file_moves_nothing(tmp_path):
+    plain = report(one(tmp_path, "torchtitan-0011"), CALIBRATED)
+    renamed = report(one(tmp_path, "torchtitan-0011", model_name="gpt3-175b"), CALIBRATED)
+    assert renamed == plain
+
+
+def test_a_column_of_the_architecture_moves_the_prediction(tmp_path):
+    plain = report(one(tmp_path, "torchtitan-0011"), CALIBRATED)
+    wider = report(one(tmp_path, "torchtitan-0011", ffn="57344"), CALIBRATED)
+    assert wider.predicted_peak_bytes > plain.predicted_peak_bytes
+
+
+def test_a_kind_of_measurement_we_do_not_know_is_not_compared(tmp_path):
+    told = report(one(tmp_path, "dlperf-0002", mem_kind="felt"), CALIBRATED)
+    assert told.measured_memory_bytes is None
+    assert told.memory_error is None
+    assert told.predicted_memory_bytes == told.predicted_peak_bytes
+
+
+def test_every_gpu_of_the_file_has_a_machine():
+    assert {row["gpu"] for row in rows().values()} == set(MACHINES)
+
+
+def test_the_network_is_the_one_the_file_states(tmp_path):
+    cluster = cluster_of(one(tmp_path, "bigscience-0001"))
+    assert [tier.bandwidth_bytes_per_s for tier in cluster.tiers] == [3.0e11, 6.25e9]
+    assert cluster.tiers[0].gpus == cluster.gpus_per_node == 8
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [
+        ({"micro_batch": ""}, "micro_batch is not stated"),
+        ({"global_batch": "2047"}, "global_batch 2047 is no multiple of micro_batch 1 x dp 4"),
+        ({"gpus": "383"}, "tp x cp x pp x dp is 384, and gpus is 383"),
+        ({"gpu": "Z1"}, "gpu 'Z1' is not one of the 14 known labels"),
+        ({"attention_kernel": "magic"}, "attention_kernel 'magic' is not known"),
+        ({"precision": "int4"}, "precision 'int4' is not known"),
+        ({"gradient_dtype": "int4"}, "gradient_dtype 'int4' is not known"),
+        ({"ep": "64"}, "etp 1 x ep 64 does not divide the 32 ranks of a stage"),
+        ({"layers": "9"}, "9 layers do not fill 12 stages of 1 chunks"),
+        ({"n_experts": "8"}, "top_k is not stated, and the architecture needs it"),
+    ],
+)
+def test_a_row_that_cannot_be_priced_says_why(tmp_path, cells, reason):
+    told = report(one(tmp_path, "bigscience-0001", **cells), CALIBRATED)
+    assert told.reason == reason
+    assert told.predicted_memory_bytes is None
+
+
+def assumed(tmp_path: Path, run: str, **cells: str) -> dict[str, object]:
+    told = Told()
+    rebuild(one(tmp_path, run, **cells), CALIBRATED, told)
+    return {a.field: a.value for a in told.assumed}
+
+
+def test_a_blank_column_takes_a_default_and_it_is_told(tmp_path):
+    stated = assumed(tmp_path, "bigscience-0001")
+    blank = assumed(tmp_path, "bigscience-0001", gradient_dtype="", vpp="", recompute="", tied_embeddings="")
+    assert {name: blank[name] for name in blank.keys() - stated.keys()} == {
+        "gradient_dtype": "fp16",
+        "vpp": 1,
+        "recompute": "none",
+        "tied_embeddings": True,
+    }
+
+
+def test_blank_columns_that_move_memory_are_told_apart(tmp_path):
+    told = report(one(tmp_path, "bigscience-0001", gradient_dtype="", vpp=""), CALIBRATED)
+    assert told.unstated == ("interleave", "gradient type")
+
+
+def test_tying_is_what_meets_the_stated_total(tmp_path):
+    assert assumed(tmp_path, "llmfoundry-0001")["tied_embeddings"] is True
+    assert assumed(tmp_path, "megatronbr-0019")["tied_embeddings"] is False
+
+
+def test_fsdp_under_a_pipeline_keeps_weights_and_gradients_whole(tmp_path):
+    told = Told()
+    layout = rebuild(one(tmp_path, "torchtitan-0013"), CALIBRATED, told).layout
+    assert (layout.zero, layout.gradient_reduce) == (2, "once")
+    assert ("zero_stage", 2) in [(a.field, a.value) for a in told.assumed]
+
+
+def test_what_is_stated_and_not_priced_is_told(tmp_path):
+    told = report(one(tmp_path, "megatronbr-0200"), CALIBRATED)
+    assert told.ignored == ("fp8_recipe current-scaling: not priced",)
+
+
+def run_report(name: str, error: float, group: str | None = None, confidence: str = "high") -> RunReport:
+    return RunReport(
+        id=name,
+        family=name[0],
+        group=group,
+        gpu="H100",
+        precision="bf16",
+        kind="dense",
+        confidence=confidence,
+        measured_oom=False,
+        memory_error=error,
+    )
+
+
+def test_a_group_counts_once_and_low_confidence_not_at_all():
+    table = error_table(
+        [
+            run_report("a-1", 0.1, "g"),
+            run_report("a-2", -0.3, "g"),
+            run_report("b-1", 0.4),
+            run_report("b-2", 9.0, confidence="low"),
+        ],
+        memory_error,
+    )
+    assert table.all is not None
+    assert (table.all.rows, table.all.n) == (3, 2)
+    assert table.all.mean == pytest.approx(0.3)
+    assert table.all.bias == pytest.approx(0.15)
+    assert [one.id for one in table.worst] == ["b-1", "a-2"]
+    assert table.low_confidence is not None
+    assert table.low_confidence.mean == 9.0
+
+
+def test_out_of_memory_is_judged_both_ways():
+    ran = run_report("a-1", 0.0).model_copy(update={"predicted_oom": True})
+    out = run_report("a-2", 0.0).model_copy(update={"predicted_oom": False, "measured_oom": True})
+    low = ran.model_copy(update={"id": "a-3", "confidence": "low"})
+    found = out_of_memory([ran, out, low])
+    assert (found.false_alarms, found.missed, found.low_confidence) == (("a-1",), ("a-2",), ("a-3",))
+
+
+def test_an_unknown_gpu_is_a_reason_not_a_default(tmp_path):
+    with pytest.raises(CannotPredict, match="known labels"):
+        cluster_of(one(tmp_path, "bigscience-0001", gpu="H1OO"))
+
+
+def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    line = [sys.executable, "-m", "service.cli", "validate", *arguments]
+    return subprocess.run(line, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_command_prints_predicted_beside_measured(tmp_path):
+    few = [rows()[name] for name in ("simumax-0001", "megatronlm-0004")]
+    ran = command(str(written(tmp_path, few)))
+    assert ran.returncode == 0, ran.stderr
+    assert "predicted GB" in ran.stdout
+    assert "1 of 2 rows predicted" in ran.stdout
+    assert "micro_batch is not stated (megatronlm-0004)" in ran.stdout
+
+
+def test_the_command_prints_json_for_programs(tmp_path):
+    ran = command(str(edited(tmp_path, "simumax-0001")), "--json", "--profile", "textbook")
+    assert ran.returncode == 0, ran.stderr
+    told = ValidateAnswer.model_validate_json(ran.stdout)
+    assert told.profile == "textbook"
+    assert told.runs[0].measured_memory_bytes == 71_458_000_000
+
+
+@pytest.mark.parametrize("arguments", [("no-such-file.csv",), (str(RUNS), "--profile", "textbok")])
+def test_a_wrong_question_leaves_with_2(arguments):
+    ran = command(*arguments)
+    assert ran.returncode == 2
+    assert ran.stdout == ""
+    assert "Try 'textbook'" in ran.stderr or "No such file" in ran.stderr
