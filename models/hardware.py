@@ -30,6 +30,8 @@ class Gpu(Schema):
     """Dense FP8 peak; null where the card has none."""
     peak_fp4_flops: Flops | None = None
     """Dense FP4 peak; null where the card has none."""
+    context_bytes: Bytes | None = None
+    """CUDA context of a process that has run one kernel; the profile's figure unless measured."""
     matmul_fraction: Fraction = 0.75
     """Fraction of the dense BF16 peak that large matrix products reach, median of large shapes."""
     matmul_fraction_fp8: Fraction = 0.55

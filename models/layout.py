@@ -12,7 +12,15 @@ ContextComm = Literal["all_gather", "ring", "ulysses"]
 GradientReduce = Literal["once", "per_micro_batch"]
 WeightGather = Literal["per_pass", "keep_to_backward", "keep_for_step"]
 RecomputeModule = Literal[
-    "core_attn", "layernorm", "act", "moe_act", "mla_up_proj", "mlp", "shared_experts", "moe"
+    "core_attn",
+    "layernorm",
+    "act",
+    "moe_act",
+    "mla_up_proj",
+    "mlp",
+    "shared_experts",
+    "moe",
+    "every_second_product",
 ]
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
 Zero = Annotated[int, Field(strict=True, ge=0, le=3)]

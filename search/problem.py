@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from models.catalogue import Resolved
+from models.catalogue.framework_memory import framework
 from models.catalogue.profiles import profile
 from models.cost.setting import Setting
 from models.cost.table import CODES, IntVector, LayoutTable
@@ -70,6 +71,7 @@ def setting_of(request: SearchRequest | EvaluateRequest, resolved: Resolved) -> 
         workload=resolved.workload,
         profile=profile(request.profile),
         memory_limit_bytes=resolved.memory_limit_bytes,
+        framework=framework(request.framework),
     )
 
 

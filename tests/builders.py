@@ -3,6 +3,7 @@
 from typing import Any
 
 from models.architecture import Architecture
+from models.catalogue.framework_memory import framework
 from models.catalogue.profiles import profile
 from models.catalogue.recipes import recipe
 from models.cost.setting import Setting
@@ -83,6 +84,7 @@ def setting(architecture: Architecture = LLAMA_405B, name: str = "textbook", **m
         "gpus": 16384,
         "workload": workload(),
         "memory_limit_bytes": 80_000_000_000,
+        "framework": framework("any"),
     }
     return Setting(architecture=architecture, profile=profile(name), **(known | more))
 

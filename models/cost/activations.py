@@ -30,18 +30,27 @@ from models.layout import RecomputeModule
 Array = NDArray[np.float64]
 Tensors = dict[str, Array]
 
-DROPPED_BY: dict[RecomputeModule, tuple[str, ...]] = {
-    "core_attn": ("scores", "statistics"),
-    "layernorm": ("attention_norm_output", "mlp_norm_output"),
-    "act": ("mlp_product", "shared_product"),
-    "moe_act": ("expert_product",),
-    "mla_up_proj": ("wide_query", "wide_key_value"),
-    "mlp": ("mlp_pair", "mlp_product"),
-    "shared_experts": ("shared_pair", "shared_product"),
-    "moe": ("router", "dispatched", "expert_pair", "expert_product", "shared_pair", "shared_product"),
+_EXPERTS = ("router", "dispatched", "expert_pair", "expert_product", "shared_pair", "shared_product")
+_NORMS = ("attention_norm_output", "mlp_norm_output")
+
+DROPPED_BY: dict[RecomputeModule, dict[str, float]] = {
+    "core_attn": dict.fromkeys(("scores", "statistics"), 1.0),
+    "layernorm": dict.fromkeys(_NORMS, 1.0),
+    "act": dict.fromkeys(("mlp_product", "shared_product"), 1.0),
+    "moe_act": {"expert_product": 1.0},
+    "mla_up_proj": dict.fromkeys(("wide_query", "wide_key_value"), 1.0),
+    "mlp": dict.fromkeys(("mlp_pair", "mlp_product"), 1.0),
+    "shared_experts": dict.fromkeys(("shared_pair", "shared_product"), 1.0),
+    "moe": dict.fromkeys(_EXPERTS, 1.0),
+    "every_second_product": {
+        **dict.fromkeys((*_NORMS, "mlp_product", "expert_product", "shared_product"), 1.0),
+        **dict.fromkeys(("key_value", "mlp_pair", "expert_pair", "shared_pair"), 0.5),
+    },
 }
-"""Tensors each recomputed module no longer keeps; its input is kept by the module before it.
-(NVIDIA/Megatron-LM megatron/core/transformer/transformer_config.py, `recompute_modules`)"""
+"""Share of each tensor a recomputed module no longer keeps; its input is kept by the module before it.
+(NVIDIA/Megatron-LM megatron/core/transformer/transformer_config.py, `recompute_modules`; the last is
+pytorch/torchtitan's operator-level checkpointing, which saves every operator's output but that of each
+second matrix product: torchtitan/distributed/activation_checkpoint.py)"""
 
 
 PRODUCT_INPUTS = frozenset(
@@ -275,21 +284,31 @@ def kept_bytes(tensors: Tensors, checkpoint: Array, table: LayoutTable, part: Sp
     Everything; everything less the recomputed modules' tensors (selective); or its input (full).
     """
     whole = layer_total(tensors, part)
-    gone = dropped_tensors(table.recompute_modules)
-    dropped = sum((value for name, value in tensors.items() if name in gone), start=np.zeros_like(whole))
+    gone = dropped_shares(table.recompute_modules)
+    shares = ((value, gone.get(name, 0.0)) for name, value in tensors.items())
+    dropped = sum((value * share for value, share in shares if share), start=np.zeros_like(whole))
     kept = np.where(table.recompute == SELECTIVE, whole - dropped, whole)
     return np.where(table.recompute == FULL, checkpoint, kept)
 
 
-def dropped_tensors(modules: tuple[RecomputeModule, ...]) -> frozenset[str]:
-    """Return the tensors that selectively recomputed modules do not keep."""
-    return frozenset(name for module in modules for name in DROPPED_BY[module])
+def dropped_shares(modules: tuple[RecomputeModule, ...]) -> dict[str, float]:
+    """Return the share of each tensor that selectively recomputed modules do not keep.
+
+    >>> dropped_shares(("core_attn",))
+    {'scores': 1.0, 'statistics': 1.0}
+    """
+    found: dict[str, float] = {}
+    for module in modules:
+        for name, share in DROPPED_BY[module].items():
+            found[name] = max(share, found.get(name, 0.0))
+    return found
 
 
-def logits_bytes(architecture: Architecture, table: LayoutTable, part: Split, fused: bool) -> Array:
-    """Logits of one micro-batch and their FP32 copy in the loss: (a + 4) T V_p / t. [B], (N,).
+def logits_bytes(architecture: Architecture, table: LayoutTable, part: Split, copies: int) -> Array:
+    """Logits of one micro-batch and their FP32 copies in the loss: (a + 4 copies) T V_p / t. [B], (N,).
 
-    A fused loss turns the logits into their gradient in place and makes no copy.
+    A fused loss turns the logits into their gradient in place and makes no copy; vocabulary-parallel
+    cross-entropy makes one, a plain one three (values, log-softmax, gradient).
     """
     vocabulary = padded_vocabulary(architecture.vocabulary, table.tp) / part.tp
-    return np.asarray((part.element + (0.0 if fused else 4.0)) * part.tokens * vocabulary)
+    return np.asarray((part.element + 4.0 * copies) * part.tokens * vocabulary)

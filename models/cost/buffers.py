@@ -11,7 +11,6 @@ from models.cost.setting import Setting
 from models.cost.shards import RankParameters
 from models.cost.stages import Stages
 from models.cost.table import PER_MICRO_BATCH, LayoutTable
-from models.profile import Profile
 
 Array = NDArray[np.float64]
 
@@ -24,7 +23,10 @@ def buffer_lines(
     table: LayoutTable, stages: Stages, parameters: RankParameters, setting: Setting
 ) -> dict[str, Array]:
     """Working buffers by name."""
-    return _message_lines(table, stages, setting) | _sharding_lines(table, parameters, setting)
+    lines = _message_lines(table, stages, setting) | _sharding_lines(table, parameters, setting)
+    if setting.framework.bucket_bytes:
+        lines["reduce_buckets"] = np.full((len(table), 1), float(setting.framework.bucket_bytes))
+    return lines
 
 
 def _message_lines(table: LayoutTable, stages: Stages, setting: Setting) -> dict[str, Array]:
@@ -72,11 +74,12 @@ def _sharding_lines(table: LayoutTable, parameters: RankParameters, setting: Set
     return lines
 
 
-def overhead_lines(table: LayoutTable, profile: Profile) -> dict[str, Array]:
-    """CUDA context, and a buffer for each communicator of more than one rank."""
-    groups = communicators(table)[:, None]
+def overhead_lines(table: LayoutTable, setting: Setting) -> dict[str, Array]:
+    """CUDA context (the GPU's own where it was measured), and a buffer for each communicator."""
+    groups, profile = communicators(table)[:, None], setting.profile
+    measured = setting.cluster.gpu.context_bytes if profile.working_buffers else None
     return {
-        "cuda_context": np.full(groups.shape, float(profile.context_bytes)),
+        "cuda_context": np.full(groups.shape, float(measured or profile.context_bytes)),
         "communicators": groups * float(profile.communicator_bytes),
     }
 

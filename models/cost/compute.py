@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from models.cost import activations
 from models.cost.flops import attention_flops, model_flops_per_token
 from models.cost.gemms import (
+    Gemm,
     dense_layer_gemms,
     gemm_seconds,
     head_gemm,
@@ -94,16 +95,20 @@ def forward_seconds(table: LayoutTable, setting: Setting) -> Forward:
     core = attention_flops(architecture, setting.workload.sequence_length) * part.tokens / part.tp
     attention = core / (peak_flops(gpu, wide) * profile.attention_fraction)
     layer = layer_bytes(table, setting, part)
-    logits = activations.logits_bytes(architecture, table, part, setting.stack.fused_loss)
+    logits = activations.logits_bytes(architecture, table, part, setting.logits_copies)
     pace = streaming_pace(setting)
     streamed = PerLayer(layer.dense * pace, layer.sparse * pace, last=logits * pace)
-    modules = frozenset(table.recompute_modules)
-    again = [
-        total_seconds([g for g in gemms if g.module in modules], rate, loss, len(table))
-        + attention * ("core_attn" in modules)
-        for gemms in (dense, sparse)
-    ]
+    again = [_repeated(gemms, attention, table, rate, loss) for gemms in (dense, sparse)]
     return Forward(matmul, PerLayer(attention, attention), streamed, PerLayer(*again))
+
+
+def _repeated(gemms: list[Gemm], attention: Array, table: LayoutTable, rate: float, loss: float) -> Array:
+    """What `selective` recompute runs again: its modules' products, the attention core, (N,). [s]."""
+    modules = frozenset(table.recompute_modules)
+    named = total_seconds([gemm for gemm in gemms if gemm.module in modules], rate, loss, len(table))
+    if "every_second_product" in modules:
+        named = np.maximum(named, 0.5 * total_seconds(gemms, rate, loss, len(table)))
+    return np.asarray(named + attention * ("core_attn" in modules))
 
 
 def streaming_pace(setting: Setting) -> float:

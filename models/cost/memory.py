@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from models.cost import activations, schedule, state
 from models.cost.buffers import buffer_lines, overhead_lines
+from models.cost.framework_lines import activation_habits, allocator_habits, gradient_habits
 from models.cost.setting import Setting
 from models.cost.shards import RankParameters, rank_parameters, state_shards
 from models.cost.stages import Stages, stage_kinds
-from models.cost.table import FULL, IntVector, LayoutTable
+from models.cost.table import FULL, KEEP_FOR_STEP, IntVector, LayoutTable
 
 Array = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -33,6 +34,18 @@ PART_OF_LINE = {
     "working_layer": "activations",
     "final_norm": "activations",
     "logits": "activations",
+    "stage_outputs": "activations",
+    "merged_logits": "activations",
+    "gathered_inputs": "buffers",
+    "end_gradients": "buffers",
+    "second_gradient": "gradients",
+    "second_gradient_routed": "gradients",
+    "gradient_shards": "gradients",
+    "gradient_copy": "buffers",
+    "gradient_copy_routed": "buffers",
+    "reduce_buckets": "buffers",
+    "fragmentation": "overhead",
+    "fragmentation_routed": "overhead",
     "pipeline_messages": "buffers",
     "sequence_gather": "buffers",
     "backward_workspace": "buffers",
@@ -51,10 +64,23 @@ def memory_lines(table: LayoutTable, stages: Stages, setting: Setting) -> dict[s
     """Every named line of each stage, rounded up to whole bytes, (N, S). [B]."""
     parameters = rank_parameters(table, stages, setting)
     lines = _state_lines(table, parameters, setting)
-    lines |= _activation_lines(table, stages, setting)
-    if setting.profile.working_buffers:
-        lines |= buffer_lines(table, stages, parameters, setting)
-    lines |= overhead_lines(table, setting.profile)
+    held = stages_in_flight(table, stages, setting)
+    freed = _activation_lines(table, stages, held, setting)
+    lines |= freed
+    if not setting.profile.working_buffers:
+        return _whole_bytes(lines | overhead_lines(table, setting), stages)
+    freed |= activation_habits(table, stages, held, setting)
+    lines |= freed
+    gone = np.asarray(sum(freed.values(), start=np.zeros(stages.dense.shape)))
+    lines |= gradient_habits(table, stages, parameters, gone, setting)
+    lines |= buffer_lines(table, stages, parameters, setting)
+    whole = _whole_bytes(lines, stages)
+    outside = allocator_habits(whole, ROUTED, setting) | overhead_lines(table, setting)
+    return whole | _whole_bytes(outside, stages)
+
+
+def _whole_bytes(lines: dict[str, Array], stages: Stages) -> dict[str, IntArray]:
+    """Round every line up to whole bytes, (N, S)."""
     shape = stages.dense.shape
     return {name: np.broadcast_to(np.ceil(value), shape).astype(np.int64) for name, value in lines.items()}
 
@@ -88,12 +114,14 @@ def _state_lines(table: LayoutTable, parameters: RankParameters, setting: Settin
     choice = (table.zero, table.schedule, table.gradient_reduce, table.weight_gather)
     extra = state.peak_extra_bytes(*choice, recipe)
     dense, experts = state_shards(table)
+    is_master = setting.framework.weight_is_master and recipe.master > 0 and setting.profile.working_buffers
+    own_weight = np.where((table.zero == 3) & (table.weight_gather != KEEP_FOR_STEP) & is_master, 0.0, 1.0)
     groups = [("", dense, parameters.shared)]
     if setting.architecture.moe is not None:
         groups.append((ROUTED, experts, parameters.routed))
     for suffix, shards, count in groups:
         held = state.resident_bytes(*choice, shards, recipe)
-        lines[f"weights{suffix}"] = count * (held.weights + extra.weights)[:, None]
+        lines[f"weights{suffix}"] = count * (held.weights * own_weight + extra.weights)[:, None]
         lines[f"gradients{suffix}"] = count * (held.gradients + extra.gradients)[:, None]
         lines[f"optimizer{suffix}"] = count * held.optimizer[:, None]
     if recipe.end_optimizer != recipe.optimizer:
@@ -102,20 +130,19 @@ def _state_lines(table: LayoutTable, parameters: RankParameters, setting: Settin
     return lines
 
 
-def _activation_lines(table: LayoutTable, stages: Stages, setting: Setting) -> dict[str, Array]:
+def _activation_lines(table: LayoutTable, stages: Stages, held: Array, setting: Setting) -> dict[str, Array]:
     """Layers' activations times the micro-batches in flight, the recomputed layer, and the loss."""
     architecture, profile = setting.architecture, setting.profile
     part = activations.split(table, setting)
     checkpoint = activations.checkpoint_bytes(part.tokens, architecture.hidden, part.residual, part.element)
     whole, kept = layer_bytes(table, setting, part), kept_layer_bytes(table, setting, part, checkpoint)
-    held = stages_in_flight(table, stages, setting)
     lines = {
         "layer_activations": held * _stage_activations(table, stages, whole, kept),
         "working_layer": np.where((table.recompute == FULL)[:, None], _largest(stages, whole), 0.0),
     }
     if not profile.real_valued_stages:
         micro_batches = table.micro_batches(setting.workload.global_batch)
-        logits = activations.logits_bytes(architecture, table, part, setting.stack.fused_loss)
+        logits = activations.logits_bytes(architecture, table, part, setting.logits_copies)
         heads = stages.last * (1 + setting.mtp_layers)
         losses = heads * schedule.logits_in_flight(table.schedule, micro_batches)[:, None]
         lines["final_norm"] = losses * 2 * checkpoint[:, None]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from models.architecture import Architecture
+from models.framework import FrameworkMemory
 from models.hardware import Cluster
 from models.profile import Profile
 from models.stack import Stack
@@ -20,8 +21,15 @@ class Setting:
     profile: Profile
     memory_limit_bytes: int
     """What a GPU may use: the limit less the reserve. [B]"""
+    framework: FrameworkMemory
+    """What the training framework keeps beyond the arithmetic."""
     stack: Stack = field(default_factory=Stack)
     """Software knobs that are not searched."""
+
+    @property
+    def logits_copies(self) -> int:
+        """FP32 copies of the logits the loss makes: none when it is fused. [1]."""
+        return 0 if self.stack.fused_loss else self.framework.logits_fp32_copies
 
     @property
     def mtp_layers(self) -> int:

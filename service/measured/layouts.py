@@ -178,8 +178,8 @@ def _unstated_selective(run: MeasuredRun, told: Told) -> dict[str, Any]:
     modules: tuple[RecomputeModule, ...] = ("core_attn",)
     why = "not stated: Megatron's default"
     if run.framework == "torchtitan":
-        modules = ("layernorm", "act")
-        why = "torchtitan keeps every other matrix product; nearest to it"
+        modules = ("every_second_product",)
+        why = "torchtitan keeps every other matrix product"
     return {"recompute_modules": told.assume("recompute_modules", modules, why)}
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
+from models.catalogue.framework_memory import framework
 from models.cost.setting import Setting
 from models.layout import Layout
 from models.profile import Profile
@@ -12,6 +13,9 @@ from service.measured.layouts import layout_of, stack_of, workload_of
 from service.measured.machines import cluster_of
 from service.measured.run import MeasuredRun
 from service.measured.told import CannotPredict, Told
+
+FRAMEWORKS = {"megatron-core": "megatron", "megatron-2020": "megatron-2021", "meta": "megatron"}
+"""Names of the `framework` column that the catalogue has under another name."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ def _rebuild(run: MeasuredRun, profile: Profile, told: Told) -> Rebuilt:
         workload=workload_of(run, told),
         profile=profile,
         memory_limit_bytes=cluster.gpu.usable_memory_bytes,
+        framework=framework(FRAMEWORKS.get(run.framework, run.framework)),
         stack=stack_of(run, told),
     )
     return Rebuilt(setting, layout_of(run, architecture, told))

@@ -81,7 +81,7 @@ def test_more_columns_than_ours_are_no_fault(tmp_path):
 @pytest.mark.parametrize(
     ("value", "kind", "scope", "size"),
     [
-        (76.0, "nvidia-smi max, GB as printed (nvidia-smi GiB likely)", "process", 81604378624),
+        (76.0, "nvidia-smi max, GB as printed (nvidia-smi GiB likely)", "process", 79691776000),
         (26.0, "nvidia-smi rounded up, GB as printed", "process", 27917287424),
         (11.604, "nvidia-smi used (MiB x1.0486), may include framework pool", "process", 11604000000),
         (58.8, "peak allocated, GB as printed", "allocated", 58800000000),

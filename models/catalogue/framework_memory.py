@@ -1,0 +1,34 @@
+"""Frameworks' memory habits, read from their data files."""
+
+import tomllib
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from models.framework import FrameworkMemory
+
+
+def framework_names() -> tuple[str, ...]:
+    """Names of every framework whose habits are known."""
+    folder = files("models.catalogue") / "frameworks"
+    found = (entry.name for entry in folder.iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in found if name.endswith(".toml")))
+
+
+@cache
+def framework(name: str) -> FrameworkMemory:
+    """Return a framework's habits by name.
+
+    >>> framework("torchtitan").logits_fp32_copies
+    3
+    """
+    return FrameworkMemory(**{key: value for key, value in _table(name).items() if key != "sources"})
+
+
+def framework_sources(name: str) -> dict[str, str]:
+    """Return where each habit is read."""
+    return dict(_table(name)["sources"])
+
+
+def _table(name: str) -> dict[str, Any]:
+    return tomllib.loads((files("models.catalogue") / "frameworks" / f"{name}.toml").read_text("utf-8"))
