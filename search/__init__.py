@@ -1,6 +1,73 @@
 """Decide: which layouts of a training run fit, which is best, and what one layout costs."""
 
-from search.evaluate import evaluate
-from search.search import search
+import threading
+
+from models.catalogue import Resolved
+from models.errors import InvalidField
+from models.estimate import SearchAnswer, Space
+from models.request import SearchRequest
+from search.answer import assumptions, shortlist, versions
+from search.bounds import memory_bounds
+from search.census import Census, take_census
+from search.clock import Clock
+from search.domains import order_faults
+from search.evaluation import evaluate
+from search.explain import conflict
+from search.problem import problem_of
+from search.rules import NAMES
+from search.score import Score, Wanted, price_layouts, ranked
+from search.solve import Solution, enumerate_cells
 
 __all__ = ["evaluate", "search"]
+
+
+def search(request: SearchRequest, resolved: Resolved, stop: threading.Event | None = None) -> SearchAnswer:
+    """Find the layouts that fit and rank them.
+
+    Parameters
+    ----------
+    request
+        The question.
+    resolved
+        The same with its names looked up.
+    stop
+        Set by the caller to end the search early; the answer then holds what was found so far.
+
+    Raises
+    ------
+    InvalidField
+        When a rank order is no order of the five axes.
+    """
+    faults = order_faults(request.constraints)
+    if faults:
+        raise InvalidField(*faults)
+    clock = Clock(request.time_limit_s, stop)
+    problem = problem_of(request, resolved)
+    wanted = Wanted(request.objective, request.distinct, request.top_k)
+    census = take_census(problem, clock)
+    bounds = memory_bounds(problem, census.cells, clock)
+    solution = enumerate_cells(problem, census, bounds, clock)
+    scored = price_layouts(problem, census, solution, wanted, clock)
+    places = shortlist(problem, ranked(scored, wanted), scored)
+    complete = solution.complete and scored.complete
+    return SearchAnswer(
+        outcome="stopped_early" if not complete else "found" if places else "none_fit",
+        shortlist=places,
+        space=_space(census, scored, solution, clock),
+        conflict=conflict(problem, census, bounds) if complete and bounds and not places else None,
+        assumptions=assumptions(request, resolved, problem),
+        warnings=resolved.warnings,
+        version=versions(problem.setting),
+    )
+
+
+def _space(census: Census, scored: Score, solution: Solution, clock: Clock) -> Space:
+    rejected = {name: census.rejected[name] for name in NAMES if name in census.rejected}
+    return Space(
+        enumerated=scored.fit + sum(rejected.values()),
+        fit=scored.fit,
+        rejected=rejected,
+        complete=solution.complete and scored.complete,
+        solver_status=solution.status,
+        wall_s=round(clock.elapsed_s, 3),
+    )

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from models.cost.memory import stage_parts
 from models.cost.table import INTERLEAVED, IntVector
 from search.census import Cells
+from search.clock import Clock
 from search.expand import ROWS, expand, without_experts
 from search.problem import Problem, cells_to_table
 
@@ -47,16 +48,18 @@ class Bounds:
         return least
 
 
-def memory_bounds(problem: Problem, cells: Cells) -> Bounds:
-    """Return the bound of every cell."""
+def memory_bounds(problem: Problem, cells: Cells, clock: Clock) -> Bounds | None:
+    """Return the bound of every cell; nothing where time runs out."""
     rest_of, rest_cell = _groups(cells, expert=False)
     routed_of, routed_cell = _groups(cells, expert=True)
     if problem.setting.architecture.moe is None:
-        rest = _least_rest(problem, cells, rest_cell, heaviest=True)
+        rest = _least_rest(problem, cells, rest_cell, clock, heaviest=True)
         routed = np.zeros((len(routed_cell), rest.shape[1]), dtype=np.int64)
     else:
-        rest = _least_rest(problem, cells, rest_cell, heaviest=False)
+        rest = _least_rest(problem, cells, rest_cell, clock, heaviest=False)
         routed = _least_routed(problem, cells, routed_cell)
+    if clock.expired():
+        return None
     width = max(rest.shape[1], routed.shape[1])
     return Bounds(rest_of, _widened(rest, width), rest_cell, routed_of, _widened(routed, width), routed_cell)
 
@@ -72,13 +75,17 @@ def _groups(cells: Cells, *, expert: bool) -> tuple[IntVector, IntVector]:
     return group, first
 
 
-def _least_rest(problem: Problem, cells: Cells, chosen: IntVector, *, heaviest: bool) -> IntArray:
+def _least_rest(
+    problem: Problem, cells: Cells, chosen: IntVector, clock: Clock, *, heaviest: bool
+) -> IntArray:
     """Return `rest` of each chosen cell at its least; of the heaviest kind of stage alone if so asked.
 
     Without routed experts the heaviest stage of each inner choice is known, and the bound is exact.
     """
     parts = []
     for rows in expand(problem, cells, chosen):
+        if clock.expired():
+            break
         rest, _ = stage_parts(without_experts(rows.table), problem.setting)
         kept = rest.max(axis=1, keepdims=True) if heaviest else rest
         first = np.flatnonzero(np.diff(rows.cell, prepend=-1))

@@ -97,15 +97,10 @@ def take_census(problem: Problem, clock: Clock) -> Census:
 
 def _combos(problem: Problem) -> Combos:
     domains = problem.domains
-    rows = [
-        (zero, schedule, vpp, micro_batch)
-        for zero in domains.zero
-        for schedule in domains.schedule
-        for vpp in domains.vpp
-        if (vpp > 1) == (schedule == INTERLEAVED)
-        for micro_batch in domains.micro_batch
-    ]
-    return Combos(*np.array(rows, dtype=np.int64).reshape(-1, 4).T.copy())
+    values = (domains.zero, domains.schedule, domains.vpp, domains.micro_batch)
+    grid = np.meshgrid(*(np.array(found, dtype=np.int64) for found in values), indexing="ij")
+    kept = (grid[2] > 1) == (grid[1] == INTERLEAVED)
+    return Combos(*(column[kept] for column in grid))
 
 
 def _beneath(problem: Problem, combos: Combos, *, single: bool) -> int:

@@ -16,8 +16,8 @@ def degree_blocks(problem: Problem) -> Iterator[Degrees]:
     """Yield tp * cp * pp * dp = gpus with every ep and etp, in canonical order."""
     domains = problem.domains
     dense = _factorisations(domains, problem.setting.gpus)
-    experts = max(1, len(domains.ep) * len(domains.etp))
-    step = max(1, BLOCK // experts)
+    etp = 2 if domains.etp_follows_tp else len(domains.etp)
+    step = max(1, BLOCK // max(1, len(domains.ep) * etp))
     for start in range(0, len(dense[0]), step):
         yield _with_experts([column[start : start + step] for column in dense], domains)
 
@@ -31,7 +31,7 @@ def joined(blocks: list[Degrees]) -> Degrees:
 
 def _factorisations(domains: Domains, gpus: int) -> list[IntVector]:
     """Columns tp, cp, pp, dp of every ordered factorisation within the domains."""
-    columns = [np.zeros(1, dtype=np.int64) for _ in range(0)]
+    columns: list[IntVector] = []
     rest = np.array([gpus], dtype=np.int64)
     for values in (domains.tp, domains.cp, domains.pp):
         grid = np.array(values, dtype=np.int64)
@@ -43,13 +43,15 @@ def _factorisations(domains: Domains, gpus: int) -> list[IntVector]:
 
 
 def _with_experts(dense: list[IntVector], domains: Domains) -> Degrees:
-    ep, etp = np.array(domains.ep, dtype=np.int64), np.array(domains.etp, dtype=np.int64)
-    row, first, second = (
-        axis.reshape(-1) for axis in np.indices((len(dense[0]), len(ep), len(etp)), dtype=np.int64)
-    )
+    ep, tp = np.array(domains.ep, dtype=np.int64), dense[0]
+    if domains.etp_follows_tp:
+        etp = np.stack([np.ones_like(tp), tp], axis=1)
+        kept = np.isin(etp, np.array(domains.etp, dtype=np.int64))
+        kept[:, 1] &= tp > 1
+    else:
+        etp = np.broadcast_to(np.array(domains.etp, dtype=np.int64), (len(tp), len(domains.etp)))
+        kept = np.ones_like(etp, dtype=np.bool_)
+    shape = (len(tp), len(ep), etp.shape[1])
+    row, first, second = np.nonzero(np.broadcast_to(kept[:, None, :], shape))
     tp, cp, pp, dp = (column[row] for column in dense)
-    degrees = Degrees(tp, cp, pp, dp, ep[first], etp[second])
-    if not domains.etp_follows_tp:
-        return degrees
-    follows = (degrees.etp == 1) | (degrees.etp == degrees.tp)
-    return degrees.take(np.flatnonzero(follows))
+    return Degrees(tp, cp, pp, dp, ep[first], etp[row, second])

@@ -84,6 +84,21 @@ def order_fault(field: str, order: object) -> Fault:
     return Fault(field, order, reason, f"For instance {list(LAUNCHABLE_ORDERS[0])}.")
 
 
+def order_faults(constraints: Constraints) -> list[Fault]:
+    """Return what is wrong with the rank orders of some constraints."""
+    stated: list[tuple[str, object]] = [
+        (f"/constraints/forbid/{place}/rank_order", choice.rank_order)
+        for place, choice in enumerate(constraints.forbid)
+        if choice.rank_order is not None
+    ]
+    orders = constraints.rank_order
+    if orders and isinstance(orders[0], str):
+        stated.insert(0, ("/constraints/rank_order", orders))
+    else:
+        stated[:0] = [(f"/constraints/rank_order/{place}", order) for place, order in enumerate(orders or ())]
+    return [order_fault(field, order) for field, order in stated if not is_order(order)]
+
+
 def all_orders() -> tuple[Order, ...]:
     """Every order of the five axes: the launchable first, then those that end in pp, then the rest."""
     every = _permutations(("tp", "cp", "ep", "dp", "pp"))

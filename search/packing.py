@@ -15,20 +15,25 @@ DEGREE_PARTS = ("pp", "tp", "cp", "x", "etp")
 """What tells a tuple of degrees apart: dp follows, and ep is x / etp."""
 
 
+LARGEST_VALUE = 1023
+"""Values up to it are packed as they are; five parts of ten bits and two small ones fit one whole number."""
+
+
 @dataclass(frozen=True)
 class Packing:
-    """Mixed-radix code of chosen decisions: each is the place of its value among the candidates."""
+    """Mixed-radix code of chosen decisions: of their values, or of their places among the candidates."""
 
     values: dict[str, tuple[int, ...]]
     """Candidates of each part, ascending."""
-    etp_follows_tp: bool
-    """Then etp is packed as whether it is tp, rather than 1."""
 
     def expression(self, variables: Variables, parts: Sequence[str]) -> Linear:
         """Return the code of a solution as one sum over literals."""
         sizes = [self._size(part) for part in parts]
         assert math.prod(sizes) < 2**62, "too many candidate values for one code"
-        places = [variables.place(part, self.values[part]) for part in parts]
+        places = [
+            variables.place(part, self.values[part]) if self._placed(part) else variables[part]
+            for part in parts
+        ]
         return cp_model.LinearExpr.weighted_sum(places, _scales(sizes))
 
     def codes(self, columns: dict[str, IntVector], parts: Sequence[str]) -> IntVector:
@@ -38,17 +43,18 @@ class Packing:
         code, known = np.zeros(length, dtype=np.int64), np.ones(length, dtype=np.bool_)
         for part, scale in zip(parts, _scales(sizes), strict=True):
             column = columns[part]
-            if part == "etp" and self.etp_follows_tp:
-                code += scale * (column > 1)
-                continue
             values = np.array(self.values[part], dtype=np.int64)
             place = np.minimum(np.searchsorted(values, column), len(values) - 1)
             known &= values[place] == column
-            code += scale * place
+            code += scale * (place if self._placed(part) else column)
         return np.where(known, code, -1)
 
     def _size(self, part: str) -> int:
-        return 2 if part == "etp" and self.etp_follows_tp else len(self.values[part])
+        return len(self.values[part]) if self._placed(part) else self.values[part][-1] + 1
+
+    def _placed(self, part: str) -> bool:
+        """Whether a part is told by place: only where its values are large, since reading literals costs."""
+        return self.values[part][-1] > LARGEST_VALUE
 
 
 def degree_columns(degrees: Degrees) -> dict[str, IntVector]:

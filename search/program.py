@@ -27,13 +27,17 @@ Values = dict[str, tuple[int, ...]]
 
 
 def candidate_values(problem: Problem) -> Values:
-    """Return the values of each decision that the rules on that decision alone accept."""
+    """Return the values of each decision that the rules on it alone accept, and pp that can run at all."""
     values: Values = {name: getattr(problem.domains, name) for name in CELL_DECISIONS}
     for rule in (*DEGREE_RULES, *INNER_RULES):
         knobs = touches(rule)
         if len(knobs) == 1 and values[knobs[0]]:
             column = np.array(values[knobs[0]], dtype=np.int64)
             values[knobs[0]] = tuple(column[rule(problem, column)].tolist())
+    rules = [rule for rule in INNER_RULES if "zero" not in touches(rule)]
+    dp = np.array(values["dp"], dtype=np.int64)
+    runs = (any(_runs(problem, rules, pp, dp, s).any() for s in values["schedule"]) for pp in values["pp"])
+    values["pp"] = tuple(pp for pp, some in zip(values["pp"], runs, strict=True) if some)
     return values
 
 
@@ -55,7 +59,7 @@ def demand_pairs(variables: Variables, problem: Problem, decisions: tuple[str, .
 
 def demand_inner_choice(variables: Variables, problem: Problem) -> set[Rule]:
     """Demand that chunks and a micro-batch exist for pp, dp and schedule; return the rules demanded."""
-    rules = [rule for rule in INNER_RULES if {"zero"}.isdisjoint(touches(rule))]
+    rules = [rule for rule in INNER_RULES if "zero" not in touches(rule)]
     dp = np.array(variables.values["dp"], dtype=np.int64)
     for pp in variables.values["pp"]:
         for schedule in variables.values["schedule"]:
@@ -68,31 +72,32 @@ def demand_inner_choice(variables: Variables, problem: Problem) -> set[Rule]:
 
 def demand_memory(variables: Variables, cells: Cells, bounds: Bounds, limit: int) -> None:
     """Demand that the bound of every kind of stage stays within the limit, whatever pp, ZeRO, schedule."""
-    rest_at, routed_at = (
-        cells.degrees.take(cells.row[bounds.rest_cell]),
-        cells.degrees.take(cells.row[bounds.routed_cell]),
-    )
-    product = routed_at.etp * routed_at.ep
+    rest_at = cells.degrees.take(cells.row[bounds.rest_cell])
+    routed_at = cells.degrees.take(cells.row[bounds.routed_cell])
+    products = routed_at.etp * routed_at.ep
     for pp, zero, schedule, rest_rows, routed_rows in _states(cells, bounds):
         if pp not in variables.values["pp"]:
             continue
-        rest, routed = (
-            np.minimum(part, limit + 1) for part in (bounds.rest[rest_rows], bounds.routed[routed_rows])
-        )
-        pairs = [(int(rest_at.tp[r]), int(rest_at.cp[r])) for r in rest_rows]
-        products = [int(product[r]) for r in routed_rows]
+        rest, routed = bounds.rest[rest_rows], bounds.routed[routed_rows]
+        pairs = list(zip(rest_at.tp[rest_rows].tolist(), rest_at.cp[rest_rows].tolist(), strict=True))
         state = [variables.is_("pp", pp), variables.is_("zero", zero), variables.is_("schedule", schedule)]
         for kind in _undominated(rest, routed):
             if rest[:, kind].max() + routed[:, kind].max() <= limit:
                 continue
             terms = [
-                variables.both("tp", t, "cp", c) * int(b)
-                for (t, c), b in zip(pairs, rest[:, kind], strict=True)
-            ]
-            terms += [
-                variables.is_("x", x) * int(b) for x, b in zip(products, routed[:, kind], strict=True) if b
+                *_terms([variables.both("tp", t, "cp", c) for t, c in pairs], rest[:, kind], limit),
+                *_terms(
+                    [variables.is_("x", x) for x in products[routed_rows].tolist()], routed[:, kind], limit
+                ),
             ]
             variables.program.add(cp_model.LinearExpr.sum(terms) <= limit).only_enforce_if(state)
+
+
+def _terms(literals: list[cp_model.LiteralT], sizes: IntVector, limit: int) -> list[cp_model.LinearExprT]:
+    """Bytes of each literal; what is over the limit by itself counts as just over it, lest sums overflow."""
+    return [
+        literal * min(size, limit + 1) for literal, size in zip(literals, sizes.tolist(), strict=True) if size
+    ]
 
 
 def demand_forbidden(variables: Variables, forbidden: tuple[LayoutChoice, ...]) -> None:

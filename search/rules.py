@@ -8,6 +8,7 @@ docs/frameworks.md, by section.
 
 import inspect
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +19,18 @@ from search.problem import Problem
 
 Mask = NDArray[np.bool_]
 Rule = Callable[..., Mask]
+NO_CAP = 2**62
+"""Above every degree."""
 
 
 def tp_cap(problem: Problem, tp: IntVector) -> Mask:
     """The tensor-parallel degree is at most 64 unless the request constrains it."""
-    return tp <= problem.caps.get("tp", problem.setting.gpus)
+    return tp <= problem.caps.get("tp", NO_CAP)
 
 
 def cp_cap(problem: Problem, cp: IntVector) -> Mask:
     """The context-parallel degree is at most 64 unless the request constrains it."""
-    return cp <= problem.caps.get("cp", problem.setting.gpus)
+    return cp <= problem.caps.get("cp", NO_CAP)
 
 
 def heads_divide(problem: Problem, tp: IntVector) -> Mask:
@@ -201,6 +204,7 @@ def statement(name: str) -> str:
     return (inspect.getdoc(rule) or "").partition("\n")[0]
 
 
+@lru_cache
 def touches(rule: Rule) -> tuple[str, ...]:
     """Return the knobs a rule reads."""
     return tuple(inspect.signature(rule).parameters)[1:]

@@ -61,7 +61,9 @@ class Score:
     """Layouts that fit, by shape."""
 
 
-def score(problem: Problem, census: Census, solution: Solution, wanted: Wanted, clock: Clock) -> Score:
+def price_layouts(
+    problem: Problem, census: Census, solution: Solution, wanted: Wanted, clock: Clock
+) -> Score:
     """Judge every layout of the cells exactly, price those that fit, keep the best."""
     cells = census.cells
     shape = _shapes(cells)
@@ -71,29 +73,32 @@ def score(problem: Problem, census: Census, solution: Solution, wanted: Wanted, 
         judged = np.ones_like(judged)
     if solution.complete:
         census.reject(memory.__name__, _beneath(problem, cells, np.flatnonzero(~judged)))
-    for rows in expand(problem, cells, np.flatnonzero(judged)):
-        if clock.expired() and result.fit:
+    first = True
+    size = 2 * ROWS // max(2, int(cells.legal.max(initial=0)))
+    for rows in expand(problem, cells, np.flatnonzero(judged), size):
+        if clock.expired() and not first:
             result.complete = False
             break
-        for kept in _priced(problem, census, rows, solution.found, wanted):
+        first = False
+        for kept in _priced(problem, census, rows, solution.found, shape, wanted):
             result.fit += len(kept.shape)
             result.fit_of_shape += np.bincount(kept.shape, minlength=len(result.fit_of_shape))
             result.kept.append(kept.take(_best(kept, wanted)))
     return result
 
 
-def ranked(score: Score, wanted: Wanted) -> Kept | None:
+def ranked(scored: Score, wanted: Wanted) -> Kept | None:
     """Return the shortlist's rows, best first; nothing where no layout fits."""
-    if not score.kept:
+    if not scored.kept:
         return None
     columns: dict[str, Any] = {
-        name: np.concatenate([getattr(k.table, name) for k in score.kept]) for name in COLUMNS
+        name: np.concatenate([getattr(k.table, name) for k in scored.kept]) for name in COLUMNS
     }
-    table = LayoutTable(**columns, orders=score.kept[0].table.orders)
+    table = LayoutTable(**columns, orders=scored.kept[0].table.orders)
     every = Kept(
         table,
         *(
-            np.concatenate([getattr(kept, name) for kept in score.kept])
+            np.concatenate([getattr(kept, name) for kept in scored.kept])
             for name in ("objective", "peak", "shape")
         ),
     )
@@ -105,7 +110,12 @@ def ranked(score: Score, wanted: Wanted) -> Kept | None:
 
 
 def _priced(
-    problem: Problem, census: Census, rows: Rows, found: NDArray[np.bool_], wanted: Wanted
+    problem: Problem,
+    census: Census,
+    rows: Rows,
+    found: NDArray[np.bool_],
+    shape: IntVector,
+    wanted: Wanted,
 ) -> Iterator[Kept]:
     """Count what does not fit; yield what does, priced."""
     cells, limit = census.cells, problem.setting.memory_limit_bytes
@@ -123,7 +133,6 @@ def _priced(
     else:
         census.reject(memory.__name__, int(cells.legal[degrees[~fits]].sum()))
         pairs = pairs_of(cells, degrees, np.flatnonzero(fits))
-    shape = _shapes(cells)
     for start in range(0, len(pairs.row), ROWS):
         part = pairs.take(np.arange(start, min(start + ROWS, len(pairs.row))))
         table = replace(rows.table.take(part.row), order=part.order)

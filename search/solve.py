@@ -56,7 +56,7 @@ class Solution:
     status: str
 
 
-def solve(problem: Problem, census: Census, bounds: Bounds, clock: Clock) -> Solution:
+def enumerate_cells(problem: Problem, census: Census, bounds: Bounds | None, clock: Clock) -> Solution:
     """Enumerate the cells and their rank orders.
 
     Raises
@@ -64,19 +64,23 @@ def solve(problem: Problem, census: Census, bounds: Bounds, clock: Clock) -> Sol
     SolverDisagreement
         When a finished enumeration differs from what numpy finds.
     """
-    cells, values = census.cells, candidate_values(problem)
+    cells = census.cells
     nothing = np.zeros(len(cells), dtype=np.bool_)
-    if not census.complete:
+    if bounds is None or not census.complete:
         return Solution(nothing, False, _name(cp_model.UNKNOWN))
-    if not len(cells) or not all(values.values()):
+    values = candidate_values(problem)
+    expected = (bounds.least_bytes <= problem.setting.memory_limit_bytes) & ~_forbidden(problem, cells)
+    if not all(values.values()):
+        _compared([], nothing.astype(np.int64), expected, complete=True)
         return Solution(nothing, True, _name(cp_model.INFEASIBLE))
     orders, ordered = _orders(problem, cells, values, clock)
-    expected = (bounds.least_bytes <= problem.setting.memory_limit_bytes) & ~_forbidden(problem, cells)
     alone = [{**values, "pp": (pp,)} for pp in values["pp"]]
     parts = alone if np.count_nonzero(expected) > SLICED else [values]
     runs = [_cells(problem, cells, bounds, part, values, clock) for part in parts]
     complete = all(run.complete for run in runs)
-    seen = _compared([run.codes for run in runs], _cell_codes(problem, cells, values), expected, complete)
+    seen = _compared(
+        [run.codes for run in runs], _cell_codes(problem, cells, values), expected, complete=complete
+    )
     status = next((run.status for run in runs if not run.complete), None)
     found = cp_model.OPTIMAL if seen.any() else cp_model.INFEASIBLE
     return Solution(seen & ordered[cells.row], complete and orders, _name(status or found))
@@ -93,6 +97,8 @@ class Run:
 
 def _cells(problem: Problem, cells: Cells, bounds: Bounds, part: Values, values: Values, clock: Clock) -> Run:
     """Enumerate degrees, ZeRO and schedule."""
+    if clock.expired(SHARE):
+        return Run(np.zeros(0, dtype=np.int64), cp_model.UNKNOWN, False)
     variables = Variables(problem, {name: part[name] for name in CELL_DECISIONS})
     demanded = demand_pairs(variables, problem, CELL_DECISIONS) | demand_inner_choice(variables, problem)
     left = {rule for rule in (*DEGREE_RULES, *INNER_RULES) if len(touches(rule)) > 1} - demanded - DEFINED
@@ -114,7 +120,7 @@ def _orders(problem: Problem, cells: Cells, values: Values, clock: Clock) -> tup
     columns = {name: column[row] for name, column in degree_columns(cells.degrees).items()}
     columns["order"] = spread(np.zeros_like(cells.legal), cells.legal)
     codes = packing.codes(columns, (*DEGREE_PARTS, "order"))
-    seen = _compared([run.codes], codes, np.ones(len(codes), dtype=np.bool_), run.complete)
+    seen = _compared([run.codes], codes, codes >= 0, complete=run.complete)
     missing = np.bincount(row[~seen], minlength=len(cells.degrees))
     return run.complete, missing == 0
 
@@ -126,6 +132,7 @@ def _enumerate(variables: Variables, packing: Packing, parts: Sequence[str], clo
     searched = [variables[name] for name in parts if name in variables]
     program.add_decision_strategy(searched, cp_model.CHOOSE_FIRST, cp_model.SELECT_MIN_VALUE)
     solver.parameters.num_workers = 1
+    solver.parameters.catch_sigint_signal = False
     solver.parameters.search_branching = cp_model.FIXED_SEARCH
     solver.parameters.linearization_level = 0
     solver.parameters.cp_model_presolve = False
@@ -158,23 +165,21 @@ class _Reader(cp_model.CpSolverSolutionCallback):
 
 
 def _compared(
-    found: list[Codes], code: Codes, expected: NDArray[np.bool_], complete: bool
+    found: list[Codes], code: Codes, expected: NDArray[np.bool_], *, complete: bool
 ) -> NDArray[np.bool_]:
-    """Return which expected rows were found; a finished enumeration must find exactly those."""
-    codes = np.concatenate(found)
+    """Return which expected rows were found; never another, and all of them where the solver finished."""
+    codes = np.concatenate([np.zeros(0, dtype=np.int64), *found])
     seen: NDArray[np.bool_] = np.isin(code, codes) & expected
-    if complete and not (np.count_nonzero(expected) == np.count_nonzero(seen) == len(codes)):
-        raise SolverDisagreement(
-            f"the solver found {len(codes)} solutions, numpy {np.count_nonzero(expected)}, "
-            f"{np.count_nonzero(seen)} in common"
-        )
+    told, counted, common = len(codes), np.count_nonzero(expected), np.count_nonzero(seen)
+    if common != told or (complete and common != counted):
+        raise SolverDisagreement(f"the solver found {told} solutions, numpy {counted}, {common} in common")
     return seen
 
 
 def _packing(problem: Problem, values: Values) -> Packing:
-    products = sorted({etp * ep for etp in values["etp"] for ep in values["ep"]})
-    follows = problem.domains.etp_follows_tp and values["etp"] != (1,)
-    return Packing({**values, "x": tuple(products)}, follows)
+    gpus = problem.setting.gpus
+    products = {etp * ep for etp in values["etp"] for ep in values["ep"] if gpus % (etp * ep) == 0}
+    return Packing({**values, "x": tuple(sorted(products)) or (1,)})
 
 
 def _cell_codes(problem: Problem, cells: Cells, values: Values) -> Codes:

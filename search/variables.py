@@ -35,7 +35,6 @@ class Variables:
             name: self.program.new_int_var_from_domain(cp_model.Domain.from_values(list(found)), name)
             for name, found in values.items()
         }
-        self._whole: Literal | None = None
         self._grids(problem)
 
     def __getitem__(self, name: str) -> cp_model.IntVar:
@@ -65,8 +64,6 @@ class Variables:
 
     def place(self, name: str, among: tuple[int, ...]) -> Linear:
         """Return the place of a decision's value among some values, as a sum of literals."""
-        if name == "etp" and self._whole is not None:
-            return self._whole
         return sum(among.index(value) * self.is_(name, value) for value in self.values[name])
 
     def add(self, name: str, variable: cp_model.IntVar, values: tuple[int, ...]) -> None:
@@ -96,11 +93,13 @@ class Variables:
             program.add(self["etp"] == self["tp"]).only_enforce_if(whole)
             program.add(self["tp"] > 1).only_enforce_if(whole)
             program.add(self["etp"] == 1).only_enforce_if(~whole)
-            self._whole = whole
 
     def _product(self, name: str, one: str, other: str, gpus: int) -> None:
         first, second = (self.values[part] for part in (one, other))
         found = sorted({a * b for a in first for b in second if gpus % (a * b) == 0})
+        if not found:
+            self.program.add_bool_or([])  # no product divides the GPUs: nothing is feasible
+            found = [1]
         self.values[name] = tuple(found)
         self._of[name] = self.program.new_int_var_from_domain(cp_model.Domain.from_values(found), name)
         self.program.add_multiplication_equality(self._of[name], [self._of[one], self._of[other]])

@@ -111,9 +111,15 @@ def validate(
 
 
 @app.command()
-def models(name: Name = None, as_json: AsJson = False) -> None:
-    """List the models known by name, with exact parameter counts."""
-    _told(lambda: listings.models(tables.console(), name, as_json), as_json)
+def models(
+    name: Annotated[str | None, typer.Argument(
+        metavar="NAME | import", help="One entry, in full; all of them when left out.")] = None,
+    file: Annotated[str | None, typer.Argument(
+        metavar="FILE", help="With import: a config.json to read; '-' is stdin.")] = None,
+    sequence: Sequence = None, as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """List the models known by name, show one of them, or what a config.json becomes."""
+    _told(lambda: listings.models(tables.console(), name, file, sequence, as_json), as_json)
 
 
 @app.command()

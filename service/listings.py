@@ -1,33 +1,58 @@
 """The catalogues on the command line: tables for people, the API's JSON for programs."""
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from rich.console import Console
 
 from models import catalogue
 from models.base import Schema
+from models.errors import Fault, InvalidField
+from service.architecture_tables import print_architecture
+from service.architectures import ModelEntry, model_entries, model_entry
+from service.flags import read_file
+from service.importing import import_architecture
 from service.routes.catalogues import (
     ClusterEntry,
     Clusters,
     GpuEntry,
     Gpus,
-    ModelEntry,
-    Models,
     cluster_entry,
     gpu_entry,
-    model_entry,
 )
 from service.tables import Column, line, print_columns
 
-Entry = TypeVar("Entry", ModelEntry, GpuEntry, ClusterEntry)
+IMPORT = "import"
+"""In place of a name on the command line: a file follows."""
+
+Entry = TypeVar("Entry", GpuEntry, ClusterEntry)
 
 
-def models(console: Console, name: str | None, as_json: bool) -> None:
-    """Tell one architecture or all."""
-    rows = [model_entry(n) for n in _names(name, catalogue.architecture_names)]
-    _tell(console, rows, name, Models(models=tuple(rows)) if as_json else None, print_models)
+def models(console: Console, name: str | None, file: str | None, length: int | None, as_json: bool) -> None:
+    """Tell one architecture or all; or, where the name is "import", what a file's configuration becomes."""
+    parameters: Mapping[str, Any] = {} if length is None else {"sequence_length": length}
+    if name == IMPORT:
+        _import(console, file, parameters, as_json)
+    elif file is not None:
+        raise InvalidField(Fault("FILE", file, "only import takes a file", f"Write models {IMPORT} FILE."))
+    elif name is None:
+        whole = model_entries(parameters)
+        _show(whole, as_json, lambda: print_models(console, whole.models))
+    else:
+        entry = model_entry(name, parameters)
+        _show(entry, as_json, lambda: print_architecture(console, entry))
+
+
+def _import(console: Console, file: str | None, parameters: Mapping[str, Any], as_json: bool) -> None:
+    """Tell what the configuration in a file becomes; the file may be a request to import it, too."""
+    if file is None:
+        reason = f"{IMPORT} reads a file, and none is named"
+        raise InvalidField(Fault("FILE", None, reason, "Name a config.json, or '-' for standard input."))
+    content = read_file(file, "FILE")
+    wrapped = isinstance(content, dict) and "hf_config" in content
+    answer = import_architecture(content if wrapped else {"hf_config": content}, parameters)
+    _show(answer, as_json, lambda: print_architecture(console, answer, answer.warnings))
 
 
 def gpus(console: Console, name: str | None, as_json: bool) -> None:
@@ -54,19 +79,29 @@ def _tell(
     table: Callable[[Console, Sequence[Any]], None],
 ) -> None:
     """Print JSON where a whole is given; else the table, with the sources of a single entry."""
-    if whole is not None:
-        sys.stdout.write((whole if name is None else rows[0]).model_dump_json(by_alias=True) + "\n")
-        return
-    table(console, rows)
-    if name is not None:
-        for field, source in rows[0].sources.items():
-            line(console, f"{field}: {source}")
+
+    def print_table() -> None:
+        table(console, rows)
+        if name is not None:
+            for field, source in rows[0].sources.items():
+                line(console, f"{field}: {source}")
+
+    _show(whole if whole and name is None else rows[0], whole is not None, print_table)
+
+
+def _show(answer: Schema, as_json: bool, table: Callable[[], None]) -> None:
+    """Print an answer as the API sends it, or as a table."""
+    if as_json:
+        sys.stdout.write(answer.model_dump_json(by_alias=True) + "\n")
+    else:
+        table()
 
 
 def print_models(console: Console, rows: Sequence[ModelEntry]) -> None:
-    """Print architectures with their exact parameter counts."""
+    """Print architectures with their exact parameter counts and the FLOPs of a token, attention causal."""
     shapes = [row.architecture for row in rows]
     moes = [shape.moe for shape in shapes]
+    flops = [row.flops_per_token for row in rows]
     print_columns(console, [
         Column("model", [r.name for r in rows], left=True),
         Column("parameters", [f"{r.parameters.total:,}" for r in rows]),
@@ -77,6 +112,10 @@ def print_models(console: Console, rows: Sequence[ModelEntry]) -> None:
         Column("ffn", [str(s.ffn) for s in shapes]),
         Column("experts", [f"{m.experts_per_token} of {m.experts}" if m else "-" for m in moes]),
         Column("vocabulary", [str(s.vocabulary) for s in shapes]),
+        Column(
+            f"GFLOP to train a token of {flops[0].sequence_length:,}",
+            [f"{f.training_causal_flops / 1e9:,.4g}" for f in flops],
+        ),
     ])  # fmt: skip
 
 

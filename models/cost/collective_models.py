@@ -93,8 +93,9 @@ def recursive_doubling_all_reduce_seconds(
 ) -> Array:
     """Time of an all-reduce by recursive doubling: lg q (a + S / b). [s].
 
-    Two messages more where p is no power of two. Each round exchanges the whole buffer with a partner twice as far. The p - q ranks beyond the
-    power of two hand their buffer to a neighbour first and get the result back last [1].
+    Each round exchanges the whole buffer with a partner twice as far. Where p is no power of two, the
+    p - q ranks beyond it hand their buffer to a neighbour first and get the result back last: two
+    messages more [1].
 
     >>> recursive_doubling_all_reduce_seconds(1e6, [1, 8, 9], 5e-6, 50e9) * 1e6
     array([  0.,  75., 125.])

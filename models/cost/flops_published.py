@@ -97,7 +97,7 @@ def palm_token_flops(
     PaLM 540B:
 
     >>> float(palm_token_flops(540.35e9, 118, 48, 256, 2048)) / 1e12
-    3.277735...
+    3.277734806784
     """
     scores = np.asarray(layers, dtype=np.float64) * np.asarray(heads) * np.asarray(head_size)
     return np.asarray(6.0 * np.asarray(parameters) + 12.0 * scores * np.asarray(sequence))

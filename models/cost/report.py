@@ -24,7 +24,7 @@ def candidate(layout: Layout, setting: Setting) -> Candidate:
     table = LayoutTable.of([layout])
     stages, traffic, time = price(table, setting)
     parts = {name: float(value[0]) for name, value in time.parts.items()}
-    step = math.fsum(parts.values())
+    step = float(time.total[0])
     tokens = setting.workload.tokens_per_step / step
     flops = model_flops_per_token(
         setting.architecture, setting.workload.sequence_length, setting.profile.model_flops

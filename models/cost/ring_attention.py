@@ -22,7 +22,7 @@ HELD_BLOCKS = QUERY_BLOCKS + KEY_VALUE_BLOCKS + OUTPUT_BLOCKS
 
 
 def smallest_block(flops: ArrayLike, bandwidth: ArrayLike) -> Array:
-    """Tokens of a block whose attention takes as long as sending its keys and values: c = F / B [1]. [tokens].
+    """Tokens of a block whose attention takes as long as sending its keys and values: F / B [1]. [tokens].
 
     Attention of a query block on a key block is 4 c^2 h FLOPs, keys and values are 4 c h bytes in
     16 bits: 4 c^2 h / F >= 4 c h / B. Neither heads nor hidden size matter.

@@ -91,7 +91,8 @@ def checkpoint_interval(checkpoint_seconds: ArrayLike, between_failures: ArrayLi
     >>> round(float(checkpoint_interval(60, 3.0931 * 3600)))
     1156
     """
-    return np.sqrt(2.0 * np.asarray(checkpoint_seconds, dtype=np.float64) * np.asarray(between_failures))
+    product = 2.0 * np.asarray(checkpoint_seconds, dtype=np.float64) * np.asarray(between_failures)
+    return np.asarray(np.sqrt(product))
 
 
 def lost_share(interval: ArrayLike, checkpoint_seconds: ArrayLike, between_failures: ArrayLike) -> Array:

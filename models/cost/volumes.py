@@ -93,8 +93,8 @@ def fully_sharded_sent(weight_bytes: ArrayLike, ranks: ArrayLike) -> Array:
 def hybrid_sharded_sent(weight_bytes: ArrayLike, ranks: ArrayLike, shard: ArrayLike) -> Array:
     """Bytes a GPU sends between hosts a step when weights are sharded inside hosts: 2 M (W-1)/(F W) [2]. [B].
 
-    The paper's count. An all-reduce of M/F over W/F hosts sends 2 (M/F) (1 - F/W), less by the
-    share of partners a flat ring has in the host; that is what `models.cost.data_traffic` reckons.
+    The paper's count. An all-reduce of M/F over the W/F hosts sends 2 (M/F) (1 - F/W), smaller by
+    (W - F)/(W - 1); that is what the product reckons (`models.cost.data_traffic`).
 
     >>> float(hybrid_sharded_sent(16e9, 64, 8)) / 1e9
     3.9375

@@ -1,26 +1,29 @@
 """What is known by name: models, GPUs and clusters, each number with its source."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Body, HTTPException, Query, Request
+from pydantic import WrapValidator
 
 from models import catalogue
-from models.architecture import Architecture
-from models.base import Schema
-from models.cost.parameters import ParameterCounts, count_parameters
+from models.base import Schema, SequenceLength
 from models.hardware import Cluster, Gpu
-from service.openapi import NAME_PROBLEMS
+from service.architectures import DEFAULT_LENGTH, ModelEntry, Models, model_entries, model_entry
+from service.examples import shown_at
+from service.importing import ImportedModel, ImportRequest, import_architecture
+from service.openapi import NAME_PROBLEMS, problems
+from service.route import JsonRoute
 
-router = APIRouter(prefix="/v1", tags=["catalogues"])
+router = APIRouter(prefix="/v1", tags=["catalogues"], route_class=JsonRoute)
 
-
-class ModelEntry(Schema):
-    """An architecture the catalogue holds."""
-
-    name: str
-    architecture: Architecture
-    parameters: ParameterCounts
-    """Exact counts, by part."""
-    sources: dict[str, str]
-    """Where each number comes from; `all` speaks for the fields not named."""
+UNREAD = WrapValidator(lambda value, _: value)
+"""Described where it stands and read by the function the route calls: shape and meaning are judged together,
+and faults of a parameter stand beside those of the body."""
+Length = Annotated[
+    SequenceLength,
+    UNREAD,
+    Query(description="Tokens of the sequence that the FLOPs of a token are told for."),
+]
 
 
 class GpuEntry(Schema):
@@ -41,12 +44,6 @@ class ClusterEntry(Schema):
     """Where each number comes from; `all` speaks for the fields not named."""
 
 
-class Models(Schema):
-    """Every architecture the catalogue holds."""
-
-    models: tuple[ModelEntry, ...]
-
-
 class Gpus(Schema):
     """Every GPU the catalogue holds."""
 
@@ -57,17 +54,6 @@ class Clusters(Schema):
     """Every cluster the catalogue holds."""
 
     clusters: tuple[ClusterEntry, ...]
-
-
-def model_entry(name: str) -> ModelEntry:
-    """Look up an architecture and count its parameters."""
-    found = catalogue.architecture(name, "name")
-    return ModelEntry(
-        name=name,
-        architecture=found,
-        parameters=count_parameters(found),
-        sources=catalogue.sources("architectures", name),
-    )
 
 
 def gpu_entry(name: str) -> GpuEntry:
@@ -81,16 +67,37 @@ def cluster_entry(name: str) -> ClusterEntry:
     return ClusterEntry(name=name, cluster=found, sources=catalogue.sources("clusters", name))
 
 
-@router.get("/models")
-def list_models() -> Models:
-    """Every architecture known by name, with exact parameter counts."""
-    return Models(models=tuple(map(model_entry, catalogue.architecture_names())))
+@router.get("/models", responses=problems(422))
+def list_models(request: Request, sequence_length: Length = DEFAULT_LENGTH) -> Models:
+    """Every architecture known by name, with exact parameter counts and the FLOPs of a token."""
+    return model_entries(request.query_params)
+
+
+@router.post("/models/import", responses=problems(400, 413, 415, 422))
+def import_model(
+    question: Annotated[ImportRequest, UNREAD, Body(openapi_examples=shown_at("/v1/models/import"))],
+    request: Request,
+    sequence_length: Length = DEFAULT_LENGTH,
+) -> ImportedModel:
+    """Read a Hugging Face `config.json`: the architecture it became, told as the catalogue tells one.
+
+    `assumptions` holds every value the file left to its family, `warnings` what the file says and
+    we do not model. Every fault of the file is told at once. A search takes the same object as its
+    `model`.
+    """
+    return import_architecture(question, request.query_params)
+
+
+@router.get("/models/import", include_in_schema=False)
+def refuse_import() -> None:
+    """Keep "import" from being taken for a name."""
+    raise HTTPException(405, headers={"Allow": "POST"})
 
 
 @router.get("/models/{name}", responses=NAME_PROBLEMS)
-def show_model(name: str) -> ModelEntry:
-    """One architecture, its exact parameter counts by part, and the source of every number."""
-    return model_entry(name)
+def show_model(name: str, request: Request, sequence_length: Length = DEFAULT_LENGTH) -> ModelEntry:
+    """One architecture: exact parameter counts by part, FLOPs of a token, the source of every number."""
+    return model_entry(name, request.query_params)
 
 
 @router.get("/gpus")

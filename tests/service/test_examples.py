@@ -5,9 +5,14 @@ import pytest
 
 from models.estimate import EvaluateAnswer, SearchAnswer
 from service.examples import Example, examples
+from service.importing import ImportedModel
 from tests.service.shapes import check_problem
 
-ANSWERS = {"/v1/search": SearchAnswer, "/v1/evaluate": EvaluateAnswer}
+ANSWERS = {
+    "/v1/search": SearchAnswer,
+    "/v1/evaluate": EvaluateAnswer,
+    "/v1/models/import": ImportedModel,
+}
 
 
 def send(client: httpx.Client, example: Example) -> httpx.Response:

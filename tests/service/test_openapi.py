@@ -33,6 +33,7 @@ def test_every_field_of_a_request_is_described(described):
     for name in (
         "SearchRequest",
         "EvaluateRequest",
+        "ImportRequest",
         "Constraints",
         "WorkloadRequest",
         "LayoutChoice",
@@ -55,6 +56,11 @@ def test_a_question_documents_every_error_it_is_answered_with(described):
         assert {"200", "400", "413", "415", "422", "503"} <= set(
             described["paths"][path]["post"]["responses"]
         )
+
+
+def test_an_import_documents_every_error_it_is_answered_with(described):
+    operation = described["paths"]["/v1/models/import"]["post"]
+    assert set(operation["responses"]) == {"200", "400", "413", "415", "422"}
 
 
 def test_every_example_file_is_listed_and_shown(described):

@@ -1,0 +1,116 @@
+"""What a search answers besides the shortlist itself."""
+
+from itertools import pairwise
+
+import pytest
+
+from models.errors import InvalidField
+from models.layout import LAUNCHABLE_ORDERS, LayoutChoice
+from models.request import Constraints, Range
+from search import search
+from tests.search.questions import DENSE, MOE, Question, resolved
+
+
+def asked(question, **more):
+    return search(question.request(**more), resolved(question.setting()))
+
+
+def test_the_same_question_gives_the_same_bytes_wall_times_aside():
+    question = Question(MOE, 24, 48, limit=2_550_000_000)
+    first, second = (asked(question).model_dump_json() for _ in range(2))
+    cut = [text[: text.index('"wall_s"')] + text[text.index('"conflict"') :] for text in (first, second)]
+    assert cut[0] == cut[1]
+
+
+def test_every_layout_may_have_a_place_of_its_own():
+    told = asked(Question(DENSE, 8, 16), distinct="layout", top_k=50)
+    shapes = {(p.layout.tp, p.layout.cp, p.layout.pp, p.layout.dp, p.layout.ep) for p in told.shortlist}
+    assert len(told.shortlist) == 50
+    assert len(shapes) < 50
+    times = [place.step_time_s for place in told.shortlist]
+    assert all(later >= earlier * (1 - 1e-12) for earlier, later in pairwise(times))
+
+
+@pytest.mark.parametrize("objective", ["memory", "traffic"])
+def test_the_shortlist_is_ranked_by_what_was_asked(objective):
+    told = asked(Question(MOE, 8, 16, objective=objective), top_k=100)
+    worth = [
+        place.memory.peak_bytes if objective == "memory" else sum(d.sent_bytes_per_gpu for d in place.traffic)
+        for place in told.shortlist
+    ]
+    assert len(worth) > 10
+    assert all(later >= earlier * (1 - 1e-9) - 8 for earlier, later in pairwise(worth))
+
+
+def test_a_derived_knob_is_told_unless_the_caller_fixed_it():
+    fields = {a.field for a in asked(Question(DENSE, 8, 16)).assumptions}
+    assert {"/layout/sequence_parallel", "/layout/gradient_reduce", "/layout/stage_layers"} <= fields
+    pinned = asked(Question(DENSE, 8, 16, constraints=Constraints(sequence_parallel=True)))
+    assert "/layout/sequence_parallel" not in {a.field for a in pinned.assumptions}
+
+
+def test_a_cap_is_told_only_where_it_leaves_something_out():
+    def told(gpus, **held):
+        question = Question(DENSE, gpus, gpus, constraints=Constraints(**held), limit=10**12)
+        return {a.field: a.value for a in asked(question).assumptions}
+
+    assert told(128)["/constraints/tp"] == {"max": 64}
+    assert "/constraints/tp" not in told(64)
+    assert "/constraints/tp" not in told(128, tp=Range(max=128))
+
+
+def test_an_order_no_launcher_starts_is_marked():
+    odd = Constraints(rank_order=("dp", "tp", "cp", "ep", "pp"))
+    told = asked(Question(DENSE, 8, 16, constraints=odd), top_k=1000)
+    marked = [any("rank order" in w for w in place.warnings) for place in told.shortlist]
+    for place, mark in zip(told.shortlist, marked, strict=True):
+        assert mark is (place.layout.dp > 1 and place.layout.tp * place.layout.cp > 1)
+    assert any(marked)
+
+
+def test_a_rank_order_that_leaves_out_an_axis_is_refused_wherever_it_stands():
+    false = ("tp", "tp", "ep", "dp", "pp")
+    constraints = Constraints(
+        rank_order=(LAUNCHABLE_ORDERS[0], false), forbid=(LayoutChoice(rank_order=false),)
+    )
+    with pytest.raises(InvalidField) as error:
+        asked(Question(DENSE, 8, 16, constraints=constraints, limit=1))
+    assert [fault.field for fault in error.value.faults] == [
+        "/constraints/rank_order/1",
+        "/constraints/forbid/0/rank_order",
+    ]
+
+
+def test_nothing_fits_names_the_rules_that_rejected_most_first():
+    told = asked(Question(MOE, 8, 16, limit=1))
+    names = [rule.name for rule in told.conflict.rules]
+    counts = [told.space.rejected[name] for name in names]
+    assert counts == sorted(counts, reverse=True)
+    assert "memory" in names
+    assert told.conflict.closest.over_bytes == told.conflict.closest.memory.peak_bytes - 1
+
+
+def test_constraints_that_leave_no_layout_are_an_answer():
+    told = asked(Question(DENSE, 8, 16, constraints=Constraints(tp=3)))
+    assert (told.outcome, told.space.enumerated, told.conflict.closest) == ("none_fit", 0, None)
+    assert [rule.name for rule in told.conflict.rules] == ["degrees_multiply_to_gpus"]
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        {"zero": Range(min=4)},
+        {"schedule": "none", "pp": 2},
+        {"vpp": 4, "schedule": "1f1b"},
+        {"ep": 5},
+        {"ep": 3},
+        {"tp": 4, "cp": 4},
+        {"etp": 3},
+        {"tp": 2, "etp": (16, 32)},
+        {"micro_batch": Range(min=9, max=9)},
+        {"dp": Range(min=4, max=2)},
+    ],
+)
+def test_an_empty_domain_is_an_answer_too(held):
+    told = asked(Question(MOE, 8, 16, constraints=Constraints(**held)))
+    assert (told.outcome, told.shortlist, told.space.complete) == ("none_fit", (), True)

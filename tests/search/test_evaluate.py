@@ -1,0 +1,134 @@
+"""One layout priced, its broken rules with fixes, and what cannot be priced refused."""
+
+import pytest
+
+from models.architecture import Architecture
+from models.errors import InvalidField
+from models.layout import LayoutChoice
+from models.request import EvaluateRequest
+from search import evaluate, search
+from tests.search.questions import DENSE, MOE, ROOMY, Question, resolved
+
+LLAMA_30B = Architecture(
+    name="llama-30b",
+    hidden=6656,
+    layers=60,
+    heads=52,
+    kv_heads=52,
+    head_size=128,
+    ffn=17920,
+    vocabulary=32000,
+)
+
+
+def priced(architecture, gpus, batch, sequence=512, limit=ROOMY, **knobs):
+    question = Question(architecture, gpus, batch, sequence=sequence, limit=limit)
+    request = EvaluateRequest(
+        model="small",
+        cluster="small",
+        gpus=gpus,
+        workload={"sequence_length": sequence, "global_batch": batch},
+        layout=LayoutChoice(**knobs),
+    )
+    return evaluate(request, resolved(question.setting()))
+
+
+def faults_of(*args, **knobs):
+    with pytest.raises(InvalidField) as error:
+        priced(*args, **knobs)
+    return {fault.field: fault for fault in error.value.faults}
+
+
+def test_what_is_left_out_takes_its_default_and_is_told():
+    told = priced(DENSE, 8, 16, tp=2, pp=2)
+    made = told.candidate.layout
+    assert (made.cp, made.dp, made.ep, made.etp, made.zero, made.micro_batch) == (1, 2, 1, 1, 1, 1)
+    assert (made.schedule, made.vpp, made.recompute, made.sequence_parallel) == ("1f1b", 1, "none", True)
+    values = {assumption.field: assumption.value for assumption in told.assumptions}
+    assert values["/layout/dp"] == 2
+    assert values["/layout/stage_layers"] == (6, 6)
+    assert "/layout/tp" not in values
+
+
+@pytest.mark.parametrize(
+    ("knobs", "schedule"), [({}, "none"), ({"pp": 2}, "1f1b"), ({"pp": 2, "vpp": 2}, "interleaved")]
+)
+def test_the_schedule_follows_the_stages(knobs, schedule):
+    assert priced(DENSE, 8, 16, **knobs).candidate.layout.schedule == schedule
+
+
+def test_the_best_layout_of_a_search_breaks_no_rule_and_costs_the_same():
+    question = Question(MOE, 8, 16)
+    best = search(question.request(), resolved(question.setting())).shortlist[0]
+    knobs = {name: getattr(best.layout, name) for name in LayoutChoice.model_fields}
+    told = priced(MOE, 8, 16, **knobs)
+    assert told.broken_rules == ()
+    assert told.candidate.layout == best.layout
+    assert told.candidate.step_time_s == best.step_time_s
+    assert told.candidate.memory.peak_bytes == best.memory.peak_bytes
+
+
+def test_every_broken_rule_is_told_with_the_values_that_would_do():
+    told = priced(LLAMA_30B, 16, 16, tp=8, pp=2, zero=3)
+    broken = {rule.rule: rule for rule in told.broken_rules}
+    assert set(broken) == {"heads_divide", "kv_heads_divide", "pipeline_keeps_weights"}
+    assert broken["heads_divide"].fix == "Use tp of 1, 2, 4."
+    assert told.candidate.step_time_s > 0
+
+
+def test_a_layout_over_the_limit_is_priced_and_says_by_how_much():
+    told = priced(DENSE, 8, 16, limit=1000)
+    (broken,) = told.broken_rules
+    assert broken.rule == "memory"
+    assert f"{told.candidate.memory.peak_bytes - 1000} over the limit of 1000" in broken.fix
+
+
+@pytest.mark.parametrize(
+    ("knobs", "rule", "fix"),
+    [
+        ({"pp": 4, "vpp": 2, "dp": 2}, "interleaving_fills_groups", "Use micro_batch_group of 6."),
+        ({"pp": 4, "vpp": 2, "dp": 2, "micro_batch_group": 3}, "group_holds_the_stages", "of at least 4."),
+        ({"pp": 2, "schedule": "none"}, "schedule_fits_stages", "Use schedule gpipe, 1f1b or interleaved."),
+        ({"schedule": "1f1b"}, "schedule_fits_stages", "Use schedule none."),
+        ({"pp": 2, "vpp": 2, "schedule": "1f1b"}, "schedule_fits_stages", "Use vpp 1"),
+        ({"weight_gather": "keep_for_step"}, "weight_gather_needs_zero_3", "Use weight_gather per_pass."),
+    ],
+)
+def test_a_fix_names_what_would_be_accepted(knobs, rule, fix):
+    told = priced(DENSE, 8, 12 if knobs.get("pp") == 4 else 16, **knobs)
+    assert fix in {broken.rule: broken.fix for broken in told.broken_rules}[rule]
+
+
+def test_a_sequence_that_does_not_split_is_offered_its_padded_length():
+    told = priced(DENSE, 8, 16, sequence=8423, cp=8)
+    fixes = {broken.rule: broken.fix for broken in told.broken_rules}
+    assert "Or pad the sequence to 8432 tokens." in fixes["sequence_splits_in_context"]
+
+
+def test_all_that_leaves_the_figures_without_a_meaning_is_told_at_once():
+    faults = faults_of(
+        MOE, 8, 16, tp=3, dp=5, ep=5, stage_layers=(1, 2), rank_order=("tp", "tp", "ep", "dp", "pp")
+    )
+    assert set(faults) == {
+        "/layout/dp",
+        "/layout/micro_batch",
+        "/layout/ep",
+        "/layout/stage_layers",
+        "/layout/rank_order",
+    }
+    assert all(fault.fix for fault in faults.values())
+
+
+def test_degrees_that_miss_the_gpus_are_offered_the_dp_that_does():
+    assert faults_of(DENSE, 8, 16, tp=2, dp=8)["/layout/dp"].fix == "Use dp 4."
+    assert "divide 8" in faults_of(DENSE, 8, 16, tp=3)["/layout/dp"].fix
+
+
+def test_more_chunks_than_layers_are_refused():
+    assert "/layout/pp" in faults_of(DENSE, 8, 16, pp=8, vpp=2)
+
+
+def test_experts_that_do_not_divide_are_refused_with_those_that_do():
+    assert faults_of(MOE, 24, 24, ep=8)["/layout/ep"].fix == "Use ep of 1, 2, 3, 4, 6, 12."
+    assert faults_of(MOE, 8, 16, ep=12)["/layout/ep"].fix == "Use ep of 1, 2, 4."
+    assert "no experts" in faults_of(DENSE, 8, 16, ep=2)["/layout/ep"].reason
