@@ -15,10 +15,12 @@ from models.layout import (
     LayoutChoice,
     RankOrder,
     Recompute,
+    RecomputeModule,
     Schedule,
     WeightGather,
     Zero,
 )
+from models.stack import Stack
 from models.workload import WorkloadRequest
 
 Profile = Literal["calibrated", "textbook"]
@@ -38,6 +40,7 @@ class Range(Schema):
 
 
 IntegerChoice = Count | Annotated[tuple[Count, ...], Field(min_length=1, max_length=1000)] | Range
+Modules = Annotated[tuple[RecomputeModule, ...], Field(min_length=1, max_length=16)]
 ZeroChoice = Zero | Annotated[tuple[Zero, ...], Field(min_length=1, max_length=4)]
 
 
@@ -68,6 +71,14 @@ class Constraints(Schema):
     """Interleaving's group of micro-batches, N."""
     recompute: Recompute | Annotated[tuple[Recompute, ...], Field(min_length=1, max_length=8)] | None = None
     """Activation recompute."""
+    recompute_modules: Annotated[tuple[RecomputeModule, ...], Field(min_length=1, max_length=16)] | None = (
+        None
+    )
+    """What `selective` recomputes; stating it searches `selective` alone."""
+    recompute_layers: Count | None = None
+    """Layers of each stage that `full` recomputes; stating it searches `full` alone."""
+    hsdp_shard: Count | None = None
+    """ZeRO inside groups of that many ranks, replicated across them."""
     sequence_parallel: Flag | None = None
     """Sequence parallelism over the TP group."""
     cp_comm: ContextComm | None = None
@@ -156,6 +167,8 @@ class SearchRequest(Schema):
     """What is trained."""
     framework: Framework = "any"
     """Whose rules a layout must keep."""
+    stack: Stack = Stack()
+    """Software knobs that move memory and time and are not searched."""
     constraints: Constraints = Constraints()
     """Knobs held, layouts left out, the memory limit."""
     objective: Objective = "step_time"
@@ -183,6 +196,8 @@ class EvaluateRequest(Schema):
     """What is trained."""
     framework: Framework = "any"
     """Whose rules the layout must keep."""
+    stack: Stack = Stack()
+    """Software knobs that move memory and time and are not searched."""
     layout: LayoutChoice
     """The layout; what is left out takes its default and is told."""
     memory_limit_bytes: Bytes | None = None

@@ -14,6 +14,7 @@ from search.domains import order_faults
 from search.evaluation import evaluate
 from search.explain import conflict
 from search.problem import problem_of
+from search.recompute import recompute_faults
 from search.rules import NAMES
 from search.score import Score, Wanted, price_layouts, ranked
 from search.solve import Solution, enumerate_cells
@@ -36,9 +37,10 @@ def search(request: SearchRequest, resolved: Resolved, stop: threading.Event | N
     Raises
     ------
     InvalidField
-        When a rank order is no order of the five axes.
+        When a rank order is no order of the five axes, or what is said of recompute contradicts itself.
     """
     faults = order_faults(request.constraints)
+    faults += recompute_faults(request.constraints, resolved.architecture)
     if faults:
         raise InvalidField(*faults)
     clock = Clock(request.time_limit_s, stop)

@@ -13,6 +13,7 @@ from models.layout import LayoutChoice
 from search.case import Case, Check, one_of, padded
 from search.check_shapes import SHAPE_CHECKS
 from search.groups import grids, same_groups
+from search.recompute import absent_modules
 
 
 def broken_rules(case: Case) -> list[BrokenRule]:
@@ -38,6 +39,15 @@ def schedule_fits_stages(case: Case) -> str | None:
     if (layout.schedule == "interleaved") != (layout.vpp > 1):
         return "Use vpp 1, or the interleaved schedule with vpp of at least 2."
     return None
+
+
+def sharding_group_divides(case: Case) -> str | None:
+    """The group ZeRO shards inside (hsdp_shard) divides dp * cp."""
+    layout = case.layout
+    ranks = layout.dp * layout.cp
+    if layout.hsdp_shard is None or ranks % layout.hsdp_shard == 0:
+        return None
+    return one_of("hsdp_shard", (d for d in range(1, ranks + 1) if ranks % d == 0))
 
 
 def replicas_divide_batch(case: Case) -> str | None:
@@ -80,6 +90,21 @@ def weight_gather_needs_zero_3(case: Case) -> str | None:
     """Keeping gathered weights means something under ZeRO 3 only."""
     layout = case.layout
     return None if layout.zero == 3 or layout.weight_gather == "per_pass" else "Use weight_gather per_pass."
+
+
+def sharding_group_needs_zero(case: Case) -> str | None:
+    """Sharding inside groups (hsdp_shard) means something under ZeRO 1 to 3 only."""
+    layout = case.layout
+    return None if layout.hsdp_shard is None or layout.zero >= 1 else "Use zero 1, 2 or 3, or no hsdp_shard."
+
+
+def recompute_covers_what_it_names(case: Case) -> str | None:
+    """recompute_layers goes with full recompute, and recompute_modules with modules the layers have."""
+    layout = case.layout
+    if layout.recompute_layers is not None and layout.recompute != "full":
+        return "Use recompute full, or leave recompute_layers out."
+    absent = absent_modules(layout.recompute_modules, case.architecture)
+    return f"Leave out {', '.join(absent)}: the architecture has none." if absent else None
 
 
 def stages_hold_a_layer(case: Case) -> str | None:
@@ -138,12 +163,15 @@ def memory(case: Case) -> str | None:
 
 CHECKS: tuple[Check, ...] = (
     schedule_fits_stages,
+    recompute_covers_what_it_names,
     *SHAPE_CHECKS,
+    sharding_group_divides,
     replicas_divide_batch,
     experts_divide_stage,
     pipeline_groups_agree,
     pipeline_keeps_weights,
     weight_gather_needs_zero_3,
+    sharding_group_needs_zero,
     stages_hold_a_layer,
     micro_batches_divide_batch,
     group_holds_the_stages,

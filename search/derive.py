@@ -70,6 +70,7 @@ TOLD: dict[str, tuple[object, str]] = {
     "weight_gather": (CODES["weight_gather"][PER_PASS], "derived"),
     "tp_overlap": (False, "derived"),
     "dp_overlap": (True, "derived"),
+    "recompute_modules": (["core_attn"], "derived: what selective recompute means in Megatron-LM"),
     "stage_layers": ("balanced", "derived: equal chunks, the first and last lighter"),
 }
 """What an answer says of each derived knob: its value and why."""

@@ -58,7 +58,7 @@ def domains(constraints: Constraints, resolved: Resolved) -> Domains:
         schedule=_codes(SCHEDULES, constraints.schedule),
         vpp=(*_kept((1,), constraints.vpp), *_chunks(constraints.vpp, layers)),
         micro_batch=_micro_batches(constraints.micro_batch, resolved.workload.global_batch),
-        recompute=_codes(RECOMPUTES, constraints.recompute),
+        recompute=_codes(RECOMPUTES, _recomputes(constraints)),
         orders=_orders(constraints),
     )
 
@@ -163,6 +163,15 @@ def _micro_batches(choice: Choice, global_batch: int) -> tuple[int, ...]:
 def _codes(names: tuple[str, ...], choice: str | Sequence[str] | None) -> tuple[int, ...]:
     kept = names if choice is None else (choice,) if isinstance(choice, str) else choice
     return tuple(code for code, name in enumerate(names) if name in kept)
+
+
+def _recomputes(constraints: Constraints) -> str | Sequence[str] | None:
+    """Recompute the search tries: only the kind that the caller states the extent of, where he does."""
+    if constraints.recompute is not None:
+        return constraints.recompute
+    if constraints.recompute_layers is not None:
+        return "full"
+    return "selective" if constraints.recompute_modules is not None else None
 
 
 def _orders(constraints: Constraints) -> tuple[Order, ...]:

@@ -15,7 +15,7 @@ from search.answer import priced, versions
 from search.case import Case
 from search.check import broken_rules
 from search.domains import divisors, is_order, order_fault
-from search.problem import pins_of, setting_of
+from search.problem import pins_of, setting_of, shared_of
 
 Knobs = dict[str, Any]
 
@@ -51,7 +51,8 @@ def completed(choice: LayoutChoice, gpus: int) -> Knobs:
     knobs["zero"] = 1 if choice.zero is None else choice.zero
     pipelined = "interleaved" if knobs["vpp"] > 1 else "1f1b"
     knobs["schedule"] = choice.schedule or ("none" if knobs["pp"] == 1 else pipelined)
-    knobs["recompute"] = choice.recompute or "none"
+    named = "full" if choice.recompute_layers else "selective" if choice.recompute_modules else "none"
+    knobs["recompute"] = choice.recompute or named
     knobs["rank_order"] = choice.rank_order or LAUNCHABLE_ORDERS[0]
     return knobs
 
@@ -66,6 +67,7 @@ def finished(choice: LayoutChoice, knobs: Knobs, resolved: Resolved) -> Layout:
     return Layout(
         **knobs,
         **derived,
+        **shared_of(choice),
         edp=tp * cp * dp // (knobs["etp"] * knobs["ep"]),
         gpus=tp * cp * pp * dp,
         micro_batches=resolved.workload.global_batch // (knobs["micro_batch"] * dp),

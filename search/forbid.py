@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cost.stages import balanced_split
-from models.cost.table import CODES, IntVector, LayoutTable
+from models.cost.table import CODES, SHARED, IntVector, LayoutTable
 from models.layout import LayoutChoice
 from search.census import Cells, spread
 from search.domains import Order
@@ -65,6 +65,9 @@ def _agrees(choice: LayoutChoice, table: LayoutTable, layers: int) -> Mask:
     """Whether each row has the stated knobs, its rank order aside."""
     agrees = np.ones(len(table), dtype=np.bool_)
     for name, value in choice.model_dump(exclude_none=True, exclude={"rank_order", "stage_layers"}).items():
+        if name in SHARED:
+            agrees &= getattr(table, name) == value
+            continue
         code = CODES[name].index(value) if name in CODES else int(value)
         agrees &= getattr(table, name) == code
     if choice.stage_layers is not None:

@@ -1,5 +1,6 @@
 """One search, resolved: what the rules, the solver and the expansion read."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ from models.catalogue import Resolved
 from models.catalogue.framework_memory import framework
 from models.catalogue.profiles import profile
 from models.cost.setting import Setting
-from models.cost.table import CODES, IntVector, LayoutTable
+from models.cost.table import CODES, SHARED, IntVector, LayoutTable
 from models.layout import LayoutChoice
 from models.request import Constraints, EvaluateRequest, SearchRequest
 from search import derive
@@ -28,6 +29,8 @@ class Problem:
     domains: Domains
     pins: derive.Pins
     """Derived knobs the caller fixed."""
+    shared: Mapping[str, Any]
+    """Knobs that are one for all layouts (`models.cost.table.SHARED`), as the caller fixed them."""
     caps: dict[str, int]
     """Largest degree of the axes the caller left free."""
     forbidden: tuple[LayoutChoice, ...]
@@ -72,6 +75,7 @@ def setting_of(request: SearchRequest | EvaluateRequest, resolved: Resolved) -> 
         profile=profile(request.profile),
         memory_limit_bytes=resolved.memory_limit_bytes,
         framework=framework(request.framework),
+        stack=request.stack,
     )
 
 
@@ -83,6 +87,7 @@ def problem_of(request: SearchRequest, resolved: Resolved) -> Problem:
         setting=setting_of(request, resolved),
         domains=domains(constraints, resolved),
         pins=pins_of(constraints),
+        shared=shared_of(constraints),
         caps=dict.fromkeys(free, LARGEST_DEGREE),
         forbidden=constraints.forbid,
     )
@@ -110,7 +115,14 @@ def cells_to_table(
         recompute=recompute,
         order=nothing,
         orders=problem.domains.orders,
+        **problem.shared,
     )
+
+
+def shared_of(stated: Constraints | LayoutChoice) -> dict[str, Any]:
+    """Return the knobs that are one for all layouts, where the caller fixed them; the split aside."""
+    values = {name: getattr(stated, name) for name in SHARED if name != "stage_layers"}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def pins_of(constraints: Constraints | LayoutChoice) -> derive.Pins:

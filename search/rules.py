@@ -99,6 +99,12 @@ def ulysses_heads_divide(problem: Problem, tp: IntVector, cp: IntVector) -> Mask
     return _is(cp, 1) | (_divides(cp, heads) & _divides(cp, kv_heads))
 
 
+def sharding_group_divides(problem: Problem, cp: IntVector, dp: IntVector) -> Mask:
+    """The group ZeRO shards inside (hsdp_shard) divides dp * cp."""
+    group = problem.shared.get("hsdp_shard", 1)
+    return np.asarray((cp * dp) % group == 0)
+
+
 def replicas_divide_batch(problem: Problem, dp: IntVector) -> Mask:
     """The data-parallel degree divides the global batch."""
     return _divides(dp, problem.setting.workload.global_batch)
@@ -123,6 +129,7 @@ DEGREE_RULES: tuple[Rule, ...] = (
     experts_need_sequence_parallel,
     tp_overlap_needs_sequence_parallel,
     ulysses_heads_divide,
+    sharding_group_divides,
     replicas_divide_batch,
     experts_divide_stage,
 )
@@ -142,6 +149,11 @@ def weight_gather_needs_zero_3(problem: Problem, zero: IntVector) -> Mask:
     """Keeping gathered weights means something under ZeRO 3 only."""
     keeps = problem.pins.get("weight_gather", PER_PASS) != PER_PASS
     return _is(zero, 3) if keeps else np.ones_like(zero, dtype=np.bool_)
+
+
+def sharding_group_needs_zero(problem: Problem, zero: IntVector) -> Mask:
+    """Sharding inside groups (hsdp_shard) means something under ZeRO 1 to 3 only."""
+    return (zero >= 1) | ("hsdp_shard" not in problem.shared)
 
 
 def stages_hold_a_layer(problem: Problem, pp: IntVector, vpp: IntVector) -> Mask:
@@ -171,6 +183,7 @@ def interleaving_fills_groups(
 INNER_RULES: tuple[Rule, ...] = (
     pipeline_keeps_weights,
     weight_gather_needs_zero_3,
+    sharding_group_needs_zero,
     stages_hold_a_layer,
     micro_batches_divide_batch,
     group_holds_the_stages,

@@ -6,14 +6,13 @@ order), so a stable sort by objective and peak breaks ties by it.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.cost import estimate
 from models.cost.memory import peak_bytes
-from models.cost.table import COLUMNS, IntVector, LayoutTable
+from models.cost.table import IntVector, LayoutTable
 from models.request import Distinct, Objective
 from search.census import Cells, Census
 from search.clock import Clock
@@ -91,10 +90,7 @@ def ranked(scored: Score, wanted: Wanted) -> Kept | None:
     """Return the shortlist's rows, best first; nothing where no layout fits."""
     if not scored.kept:
         return None
-    columns: dict[str, Any] = {
-        name: np.concatenate([getattr(k.table, name) for k in scored.kept]) for name in COLUMNS
-    }
-    table = LayoutTable(**columns, orders=scored.kept[0].table.orders)
+    table = LayoutTable.joined([kept.table for kept in scored.kept])
     every = Kept(
         table,
         *(

@@ -1,11 +1,11 @@
 """What the contract names and this version does not do yet: refused by name, never ignored."""
 
 FIELDS: dict[str, str] = {
-    "stack": "software knobs (attention kernel, fp8 recipe, CUDA graphs …) are not built yet",
+    "fp8_recipe": "FP8 recipes are not told apart yet",
+    "cuda_graph": "CUDA graphs are not priced yet",
+    "ep_overlap": "overlapped expert all-to-alls are not priced yet",
+    "activation_offload": "activations offloaded to the host are not priced yet",
     "calibration": "a caller's own calibration is not built yet",
-    "hsdp_shard": "searching ZeRO inside groups (HSDP) is not built yet",
-    "recompute_modules": "searching recompute of chosen modules is not built yet",
-    "recompute_layers": "searching recompute of a number of layers is not built yet",
 }
 """Field name to what is missing."""
 
@@ -27,8 +27,8 @@ PATHS: tuple[str, ...] = (
 def field_reason(name: str) -> str | None:
     """Why a field of the contract is refused, or None for a field it does not know.
 
-    >>> field_reason("hsdp_shard")
-    'known to the contract, but searching ZeRO inside groups (HSDP) is not built yet'
+    >>> field_reason("cuda_graph")
+    'known to the contract, but CUDA graphs are not priced yet'
     """
     missing = FIELDS.get(name)
     return f"known to the contract, but {missing}" if missing else None

@@ -117,7 +117,7 @@ def every_layout(setting: Setting, constraints: Constraints) -> Iterator[Knobs]:
                     for vpp in chunk_counts(SCHEDULES[schedule], constraints, setting.architecture.layers):
                         for micro_batch in micro_batches(constraints, batch):
                             for recompute, name in enumerate(RECOMPUTES):
-                                if not accepts_name(constraints.recompute, name):
+                                if not accepts_name(recompute_choice(constraints), name):
                                     continue
                                 for order in orders:
                                     yield Knobs(
@@ -171,6 +171,14 @@ def chunk_counts(schedule: str, constraints: Constraints, layers: int) -> list[i
     if stated is None:
         return list(range(2, 9))
     return [v for v in sorted({stated} if isinstance(stated, int) else set(stated)) if v > 1]
+
+
+def recompute_choice(constraints: Constraints) -> Any:
+    """Recompute to try: the kind whose extent is stated, where no kind is."""
+    if constraints.recompute is not None or constraints.recompute_layers is None:
+        named = "selective" if constraints.recompute_modules is not None else None
+        return constraints.recompute or named
+    return "full"
 
 
 def micro_batches(constraints: Constraints, batch: int) -> list[int]:
@@ -266,6 +274,8 @@ def rules(k: Knobs, setting: Setting, constraints: Constraints) -> Iterator[tupl
     heads = [max(1, a.heads // k.tp)] + ([] if a.mla else [max(1, a.kv_heads // k.tp)])
     ulysses = derived["cp_comm"] == "ulysses" and k.cp > 1
     yield "ulysses_heads_divide", ulysses and any(h % k.cp for h in heads)
+    group = constraints.hsdp_shard
+    yield "sharding_group_divides", group is not None and (k.cp * k.dp) % group != 0
     yield "replicas_divide_batch", batch % k.dp != 0
     yield "experts_divide_stage", (k.tp * k.cp * k.dp) % (k.etp * k.ep) != 0
     yield (
@@ -274,6 +284,7 @@ def rules(k: Knobs, setting: Setting, constraints: Constraints) -> Iterator[tupl
     )
     yield "pipeline_keeps_weights", k.pp > 1 and k.zero == 3
     yield "weight_gather_needs_zero_3", derived["weight_gather"] != "per_pass" and k.zero != 3
+    yield "sharding_group_needs_zero", group is not None and k.zero == 0
     yield "stages_hold_a_layer", k.pp * k.vpp > layers
     yield "micro_batches_divide_batch", batch % (k.micro_batch * k.dp) != 0
     interleaved, group = SCHEDULES[k.schedule] == "interleaved", derived["micro_batch_group"]
@@ -337,6 +348,7 @@ def layout_of(k: Knobs, setting: Setting, constraints: Constraints) -> Layout:
             for name in ("tp", "cp", "pp", "vpp", "dp", "ep", "etp", "zero", "micro_batch")
         },
         **derived_knobs(k, constraints),
+        **fixed_for_all(constraints),
         schedule=SCHEDULES[k.schedule],
         recompute=RECOMPUTES[k.recompute],
         rank_order=candidate_orders(constraints)[k.order],
@@ -368,4 +380,12 @@ def table_of(layouts: Sequence[Knobs], constraints: Constraints) -> LayoutTable:
         values = [row[name] for row in derived]
         columns[name] = [codes[name].index(v) if name in codes else int(v) for v in values]
     arrays: Any = {name: np.array(values, dtype=np.int64) for name, values in columns.items()}
-    return LayoutTable(**arrays, orders=candidate_orders(constraints))
+    return LayoutTable(**arrays, orders=candidate_orders(constraints), **fixed_for_all(constraints))
+
+
+def fixed_for_all(constraints: Constraints) -> dict[str, Any]:
+    """Knobs that are one for all layouts, where the caller fixed them."""
+    values = {
+        name: getattr(constraints, name) for name in ("hsdp_shard", "recompute_modules", "recompute_layers")
+    }
+    return {name: value for name, value in values.items() if value is not None}

@@ -13,6 +13,7 @@ from models.estimate import Assumption
 from models.hardware import Cluster
 from models.huggingface import read_config
 from models.request import EvaluateRequest, SearchRequest
+from models.stack import Stack
 from models.workload import Workload
 
 Part = TypeVar("Part")
@@ -54,6 +55,8 @@ def resolve(request: SearchRequest | EvaluateRequest) -> Resolved:
         faults = precision_faults(request.workload.precision, cluster[0].gpu, inline=inline)
         faults += memory_faults(request, cluster[0])
         errors += [InvalidField(*faults)] if faults else []
+    if model is not None and (found := stack_faults(request.stack, model[0])):
+        errors.append(InvalidField(*found))
     if errors or model is None or cluster is None or workload is None:
         raise combined(errors)
     return _resolved(request, model, cluster, workload)
@@ -112,7 +115,7 @@ def _resolved(
         gpus=request.gpus,
         workload=workload[0],
         memory_limit_bytes=limit - reserve,
-        assumptions=model[1] + cluster[1] + workload[1] + _own_defaults(request, cluster[0]),
+        assumptions=model[1] + cluster[1] + workload[1] + _own_defaults(request, cluster[0], model[0]),
         warnings=model[2] + _warnings(limit, cluster[0], model[0], workload[0]),
     )
 
@@ -126,7 +129,9 @@ def _memory(request: SearchRequest | EvaluateRequest, cluster: Cluster) -> tuple
     return cluster.gpu.memory_bytes if stated is None else stated, holder.memory_reserve_bytes, prefix
 
 
-def _own_defaults(request: SearchRequest | EvaluateRequest, cluster: Cluster) -> tuple[Assumption, ...]:
+def _own_defaults(
+    request: SearchRequest | EvaluateRequest, cluster: Cluster, architecture: Architecture
+) -> tuple[Assumption, ...]:
     limit, _, prefix = _memory(request, cluster)
     holder = request.constraints if isinstance(request, SearchRequest) else request
     assumptions = [
@@ -134,10 +139,31 @@ def _own_defaults(request: SearchRequest | EvaluateRequest, cluster: Cluster) ->
         for name in ("profile", "framework")
         if name not in request.model_fields_set
     ]
+    assumptions += _stack_defaults(request.stack, architecture)
     if holder.memory_limit_bytes is None:
         why = "the GPU's label in decimal bytes"
         assumptions.append(Assumption(field=f"{prefix}/memory_limit_bytes", value=limit, why=why))
     return tuple(assumptions)
+
+
+def _stack_defaults(stack: Stack, architecture: Architecture) -> list[Assumption]:
+    """Software knobs left at their defaults, those of experts and prediction layers where there are any."""
+    names = ["attention_kernel", "fused_loss", "dropout"]
+    names += ["dispatcher", "token_drop", "imbalance"] if architecture.moe else []
+    names += ["mtp"] if architecture.mtp_layers else []
+    return [
+        Assumption(field=f"/stack/{name}", value=getattr(stack, name), why="default")
+        for name in names
+        if name not in stack.model_fields_set
+    ]
+
+
+def stack_faults(stack: Stack, architecture: Architecture) -> list[Fault]:
+    """Check that the software knobs mean something for the architecture."""
+    if not stack.mtp or architecture.mtp_layers:
+        return []
+    reason = f"{architecture.name} has no multi-token-prediction layers"
+    return [Fault("/stack/mtp", True, reason, "Leave it out.")]
 
 
 def _warnings(

@@ -59,7 +59,8 @@ def gradient_habits(
     second_gradient    the 16-bit gradient beside an FP32 accumulator
     gradient_shards    the reduced shard beside the whole gradient, ZeRO-2 with one reduction
     gradient_copy      the FP32 copy of a 16-bit gradient's shard, beyond the activations it replaces;
-                       under ZeRO-0 the experts' copy is counted whole beside them, on the safe side
+                       where the experts' shards depend on ep (ZeRO-0, HSDP) their copy is counted beside
+                       the activations, on the safe side
 
     Parameters
     ----------
@@ -77,14 +78,15 @@ def gradient_habits(
         lines["second_gradient_routed"] = parameters.routed * recipe.activation
     if habits.gradient_shard_beside_whole:
         beside = ((table.zero == 2) & (table.gradient_reduce == ONCE))[:, None]
-        shard = recipe.gradient * (parameters.shared / dense + parameters.routed / experts)
-        lines["gradient_shards"] = np.where(beside, shard, 0.0)
+        lines["gradient_shards"] = np.where(beside, recipe.gradient * parameters.shared / dense, 0.0)
+        lines["gradient_shards_routed"] = np.where(beside, recipe.gradient * parameters.routed / experts, 0.0)
     if habits.gradient_copy_at_step and recipe.gradient < NEW_GRADIENT_BYTES and recipe.master > 0:
-        replicated = (table.zero == 0)[:, None]
+        replicated = (table.zero == 0)[:, None] | (table.hsdp_shard is not None)
         own = parameters.shared / state.optimizer_divisor(table.zero[:, None], dense)
         own_routed = np.where(replicated, 0.0, parameters.routed / experts)
         lines["gradient_copy"] = np.maximum(NEW_GRADIENT_BYTES * (own + own_routed) - freed, 0.0)
-        lines["gradient_copy_routed"] = np.where(replicated, NEW_GRADIENT_BYTES * parameters.routed, 0.0)
+        whole = parameters.routed / state.optimizer_divisor(table.zero[:, None], experts)
+        lines["gradient_copy_routed"] = np.where(replicated, NEW_GRADIENT_BYTES * whole, 0.0)
     return lines
 
 

@@ -41,6 +41,7 @@ PART_OF_LINE = {
     "second_gradient": "gradients",
     "second_gradient_routed": "gradients",
     "gradient_shards": "gradients",
+    "gradient_shards_routed": "gradients",
     "gradient_copy": "buffers",
     "gradient_copy_routed": "buffers",
     "reduce_buckets": "buffers",

@@ -37,13 +37,14 @@ class RankParameters:
 def state_shards(table: LayoutTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Ranks the dense state and the experts' state are sharded over, (N,) each. [1].
 
-    dp * cp and edp; no more than the group of `hsdp_shard` ranks where ZeRO shards inside groups only
+    dp * cp and edp; or what the group of `hsdp_shard` ranks has in common with them where ZeRO shards
+    inside groups only
     (HSDP: Zhao et al., "PyTorch FSDP", arXiv:2304.11277, section 3.2.2).
     """
     dense, experts = table.dp * table.cp, table.edp
     if table.hsdp_shard is None:
         return dense, experts
-    return np.minimum(dense, table.hsdp_shard), np.minimum(experts, table.hsdp_shard)
+    return np.gcd(dense, table.hsdp_shard), np.gcd(experts, table.hsdp_shard)
 
 
 def rank_parameters(table: LayoutTable, stages: Stages, setting: Setting) -> RankParameters:

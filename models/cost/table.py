@@ -112,6 +112,14 @@ class LayoutTable:
         return replace(self, **{name: getattr(self, name)[rows] for name in COLUMNS})
 
     @classmethod
+    def joined(cls, tables: Sequence["LayoutTable"]) -> "LayoutTable":
+        """Return the rows of several tables that share their orders and unsearched knobs, in turn."""
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(table, name) for table in tables]) for name in COLUMNS
+        }
+        return replace(tables[0], **columns)
+
+    @classmethod
     def of(cls, layouts: Sequence[Layout]) -> "LayoutTable":
         """Return layouts as rows.
 

@@ -215,6 +215,9 @@ def test_a_request_by_names_resolves_with_its_defaults_told():
         "/constraints/memory_limit_bytes": 80_000_000_000,
         "/profile": "calibrated",
         "/framework": "any",
+        "/stack/attention_kernel": "flash2",
+        "/stack/fused_loss": False,
+        "/stack/dropout": False,
     }
     assert got.warnings == ()
 
@@ -232,6 +235,7 @@ def test_what_the_caller_states_is_not_told_back():
             workload=workload,
             profile="textbook",
             framework="any",
+            stack={"attention_kernel": "cudnn", "fused_loss": True, "dropout": False},
             constraints={"memory_limit_bytes": 85 * 10**9},
         )
     )

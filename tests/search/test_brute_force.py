@@ -24,6 +24,10 @@ QUESTIONS = {
     "dense on 24, by memory": asks(THREES, 24, 48, objective="memory"),
     "dense on 6, odd batch": asks(THREES, 6, 30, share=0.3),
     "dense on a prime": asks(DENSE, 7, 21),
+    "dense, sharded inside groups": asks(DENSE, 16, 32, constraints=held(hsdp_shard=4), share=0.4),
+    "experts, sharded inside groups": asks(MOE, 16, 32, constraints=held(hsdp_shard=2), share=0.4),
+    "experts, modules recomputed": asks(MOE, 8, 16, constraints=held(recompute_modules=("moe", "layernorm"))),
+    "dense, one layer recomputed": asks(DENSE, 8, 16, constraints=held(recompute_layers=1), share=0.5),
     "dense on 120": asks(THREES, 120, 120, constraints=held(micro_batch=(1, 3), zero=(1, 3))),
     "dense on 512": asks(
         DENSE, 512, 512, constraints=held(tp=Range(min=2), pp=Range(max=8), recompute="full", micro_batch=1)
