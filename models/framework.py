@@ -14,6 +14,8 @@ class FrameworkMemory(Schema):
     """E.g. "megatron"."""
     logits_fp32_copies: Annotated[int, Field(ge=0, le=4)]
     """FP32 copies of the logits that a loss which is not fused makes."""
+    logits_outlive_loss: bool
+    """The loss's tensors are still held while the layers' backward works."""
     merges_pipeline_logits: bool
     """The last stage keeps every micro-batch's logits until the step ends, then joins them."""
     keeps_stage_outputs: bool

@@ -37,8 +37,20 @@ def read_experts(
         expert_ffn=width,
         shared_expert_ffn=_shared_width(fields, experts, width),
         **_places(pattern),
+        **_groups(fields, count),
         **experts.fixed,
     )
+
+
+def _groups(fields: Fields, count: int) -> dict[str, int]:
+    """Groups of experts and how many of them a token may choose from (DeepSeek's node-limited routing)."""
+    groups = fields.optional_count("n_group", high=count) or 1
+    chosen = fields.optional_count("topk_group", high=count) or groups
+    if count % groups:
+        fields.fault("n_group", f"does not divide the {count} experts", "State a divisor of them.")
+    if chosen > groups:
+        fields.fault("topk_group", f"a token cannot choose {chosen} of {groups} groups", f"At most {groups}.")
+    return {"expert_groups": groups, "groups_per_token": chosen} if groups > 1 else {}
 
 
 def _expert_width(fields: Fields, experts: Experts, ffn: int | None, *, nameless: bool) -> int | None:

@@ -37,7 +37,7 @@ def activation_habits(table: LayoutTable, stages: Stages, held: Array, setting: 
     part = activations.split(table, setting)
     piped = (table.pp > 1)[:, None]
     stream = (part.element * part.tokens * architecture.hidden)[:, None]
-    lines = {}
+    lines: dict[str, Array] = {}
     if habits.keeps_stage_outputs:
         lines["stage_outputs"] = np.where(piped, held * stream / part.residual[:, None], 0.0)
     if habits.merges_pipeline_logits:

@@ -33,6 +33,7 @@ PART_OF_LINE = {
     "layer_activations": "activations",
     "working_layer": "activations",
     "final_norm": "activations",
+    "embedding_dropout": "activations",
     "logits": "activations",
     "stage_outputs": "activations",
     "merged_logits": "activations",
@@ -75,9 +76,32 @@ def memory_lines(table: LayoutTable, stages: Stages, setting: Setting) -> dict[s
     gone = np.asarray(sum(freed.values(), start=np.zeros(stages.dense.shape)))
     lines |= gradient_habits(table, stages, parameters, gone, setting)
     lines |= buffer_lines(table, stages, parameters, setting)
+    if not setting.framework.logits_outlive_loss:
+        lines |= _at_the_heavier_moment(table, stages, lines, setting)
     whole = _whole_bytes(lines, stages)
     outside = allocator_habits(whole, ROUTED, setting) | overhead_lines(table, setting)
     return whole | _whole_bytes(outside, stages)
+
+
+WORKING = ("working_layer", "backward_workspace", "gathered_inputs", "sequence_gather", "expert_dispatch")
+"""Lines of the layer whose backward runs, which begins when the loss's is done."""
+
+
+def _at_the_heavier_moment(
+    table: LayoutTable, stages: Stages, lines: dict[str, Array], setting: Setting
+) -> dict[str, Array]:
+    """Keep the loss of one micro-batch or the layer at work, whichever is larger: never both at once.
+
+    Logits of other micro-batches (GPipe holds G) stay beside either.
+    """
+    part = activations.split(table, setting)
+    one = activations.logits_bytes(setting.architecture, table, part, setting.logits_copies)
+    loss = stages.last * one[:, None]
+    present = [name for name in WORKING if name in lines]
+    work = sum((lines[name] for name in present), start=np.zeros(stages.dense.shape))
+    at_loss = loss >= work
+    kept = {name: np.where(at_loss, 0.0, lines[name]) for name in present}
+    return kept | {"logits": np.where(at_loss, lines["logits"], lines["logits"] - loss)}
 
 
 def _whole_bytes(lines: dict[str, Array], stages: Stages) -> dict[str, IntArray]:
@@ -147,6 +171,9 @@ def _activation_lines(table: LayoutTable, stages: Stages, held: Array, setting: 
         heads = stages.last * (1 + setting.mtp_layers)
         losses = heads * schedule.logits_in_flight(table.schedule, micro_batches)[:, None]
         lines["final_norm"] = losses * 2 * checkpoint[:, None]
+        if setting.stack.dropout:
+            masks = part.tokens * architecture.hidden / part.residual
+            lines["embedding_dropout"] = stages.first * held * masks[:, None]
         lines["logits"] = losses * logits[:, None]
     return lines
 

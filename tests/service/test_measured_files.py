@@ -82,7 +82,7 @@ def test_more_columns_than_ours_are_no_fault(tmp_path):
     ("value", "kind", "scope", "size"),
     [
         (76.0, "nvidia-smi max, GB as printed (nvidia-smi GiB likely)", "process", 79691776000),
-        (26.0, "nvidia-smi rounded up, GB as printed", "process", 27917287424),
+        (26.0, "nvidia-smi rounded up, GB as printed", "process", 27262976000),
         (11.604, "nvidia-smi used (MiB x1.0486), may include framework pool", "process", 11604000000),
         (58.8, "peak allocated, GB as printed", "allocated", 58800000000),
         (88.476, "torchtitan max reserved (device memory monitor), GiB x1.0737", "reserved", 88476000000),
