@@ -115,7 +115,8 @@ def out_of_memory(found: OutOfMemory) -> str:
     return (
         "Out of memory, by the point figure against what a process can allocate on the GPU:\n\n"
         f"- {found.ran_out} rows ran out; predicted to fit: {names(found.missed)}\n"
-        f"- {found.ran} rows ran; predicted to run out: {names(found.false_alarms)}\n"
+        f"- {found.ran} rows ran; predicted to run out: {names(found.false_alarms)}; where interleave, "
+        f"gradient type or recompute is not stated: {names(found.false_alarms_unstated)}\n"
         f"- of low confidence and on the wrong side, no part of the claim: {len(found.low_confidence)}\n"
     )
 

@@ -93,7 +93,9 @@ class OutOfMemory(Schema):
     ran: int
     """Rows that ran and have a prediction."""
     false_alarms: tuple[str, ...]
-    """Of these, the ones predicted to run out."""
+    """Of these, the ones predicted to run out though all that decides memory is stated."""
+    false_alarms_unstated: tuple[str, ...]
+    """The ones whose interleave, gradient type or recompute the file does not state."""
     low_confidence: tuple[str, ...]
     """Rows of low confidence on the wrong side; no part of the claim."""
 

@@ -44,11 +44,13 @@ def out_of_memory(runs: Sequence[RunReport]) -> OutOfMemory:
     judged = [run for run in runs if run.predicted_oom is not None]
     claimed = [run for run in judged if run.confidence in CLAIMED]
     wrong = [run for run in judged if run.predicted_oom != run.measured_oom]
+    alarms = [run for run in wrong if run.predicted_oom and run.confidence in CLAIMED]
     return OutOfMemory(
         ran_out=sum(run.measured_oom for run in claimed),
         missed=tuple(run.id for run in wrong if run.measured_oom and run.confidence in CLAIMED),
         ran=sum(not run.measured_oom for run in claimed),
-        false_alarms=tuple(run.id for run in wrong if run.predicted_oom and run.confidence in CLAIMED),
+        false_alarms=tuple(run.id for run in alarms if not run.unstated),
+        false_alarms_unstated=tuple(run.id for run in alarms if run.unstated),
         low_confidence=tuple(run.id for run in wrong if run.confidence not in CLAIMED),
     )
 

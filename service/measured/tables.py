@@ -79,6 +79,7 @@ def _errors(head: str, parts: dict[str, Errors]) -> list[Column]:
 def _print_out_of_memory(console: Console, found: OutOfMemory) -> None:
     line(console, f"{found.ran_out} rows ran out of memory, predicted to fit: {_names(found.missed)}")
     line(console, f"{found.ran} rows ran, predicted out of memory: {_names(found.false_alarms)}")
+    line(console, f"  and where what decides is not stated: {_names(found.false_alarms_unstated)}")
     line(console, f"Of low confidence, on the wrong side: {_names(found.low_confidence)}")
     console.print()
 
