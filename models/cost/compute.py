@@ -84,20 +84,20 @@ def forward_seconds(table: LayoutTable, setting: Setting) -> Forward:
     architecture, profile = setting.architecture, setting.profile
     part = activations.split(table, setting)
     gpu, precision = setting.cluster.gpu, setting.workload.precision
-    wide = wide_precision(precision)
+    wide, heads = wide_precision(precision), 1 + setting.mtp_layers
     rate, loss = matmul_rate(gpu, precision), profile.matmul_shape_loss
     dense, sparse = dense_layer_gemms(architecture, part), sparse_layer_gemms(architecture, table, part)
     matmul = PerLayer(
         total_seconds(dense, rate, loss, len(table)),
         total_seconds(sparse, rate, loss, len(table)),
-        last=gemm_seconds(head_gemm(architecture, table, part), matmul_rate(gpu, wide), loss),
+        last=heads * gemm_seconds(head_gemm(architecture, table, part), matmul_rate(gpu, wide), loss),
     )
     core = attention_flops(architecture, setting.workload.sequence_length) * part.tokens / part.tp
     attention = core / (peak_flops(gpu, wide) * profile.attention_fraction)
     layer = layer_bytes(table, setting, part)
     logits = activations.logits_bytes(architecture, table, part, setting.logits_copies)
     pace = streaming_pace(setting)
-    streamed = PerLayer(layer.dense * pace, layer.sparse * pace, last=logits * pace)
+    streamed = PerLayer(layer.dense * pace, layer.sparse * pace, last=heads * logits * pace)
     again = [_repeated(gemms, attention, table, rate, loss) for gemms in (dense, sparse)]
     return Forward(matmul, PerLayer(attention, attention), streamed, PerLayer(*again))
 

@@ -48,6 +48,17 @@ def megatron_token_flops(architecture: Architecture, sequence: int, mtp_layers: 
     return 3.0 * forward
 
 
+def prediction_flops(architecture: Architecture, sequence: int, mtp_layers: int) -> float:
+    """FLOPs of a token in training that MTP layers add: each a layer, a projection, a head [1]. [FLOP].
+
+    >>> shape = dict(hidden=8, layers=1, heads=2, kv_heads=2, head_size=4, ffn=32, vocabulary=16)
+    >>> prediction_flops(Architecture(name="t", **shape), 100, 0)
+    0.0
+    """
+    whole = megatron_token_flops(architecture, sequence, mtp_layers)
+    return whole - megatron_token_flops(architecture, sequence)
+
+
 def megatron_step_flops(architecture: Architecture, sequence: int, batch: int, mtp_layers: int = 0) -> float:
     """FLOPs of a step of `batch` sequences as Megatron-LM counts them [1]. [FLOP]."""
     return batch * sequence * megatron_token_flops(architecture, sequence, mtp_layers)

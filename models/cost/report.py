@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from models.cost.compute import model_flops_utilisation
 from models.cost.flops import model_flops_per_token
+from models.cost.flops_megatron import prediction_flops
 from models.cost.memory import PART_OF_LINE, memory_lines, stages_in_flight
 from models.cost.price import price
 from models.cost.setting import Setting
@@ -26,9 +27,9 @@ def candidate(layout: Layout, setting: Setting) -> Candidate:
     parts = {name: float(value[0]) for name, value in time.parts.items()}
     step = float(time.total[0])
     tokens = setting.workload.tokens_per_step / step
-    flops = model_flops_per_token(
-        setting.architecture, setting.workload.sequence_length, setting.profile.model_flops
-    )
+    length = setting.workload.sequence_length
+    flops = model_flops_per_token(setting.architecture, length, setting.profile.model_flops)
+    flops += prediction_flops(setting.architecture, length, setting.mtp_layers)
     rate = flops * tokens / setting.gpus
     return Candidate(
         layout=layout,
