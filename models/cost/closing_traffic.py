@@ -30,6 +30,8 @@ class Closing:
     """Bytes a rank sends. [B]"""
     seconds: Array
     """Time on the wire, all of it exposed. [s]"""
+    shares: Array
+    """Share of the bytes on each tier, (N, K). [1]"""
 
 
 def tied_embedding(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> Closing:
@@ -44,7 +46,8 @@ def tied_embedding(table: LayoutTable, setting: Setting, placed: dict[str, Route
     message = np.where(apart, whole, 0.0)
     sent = all_reduce_sent(message, 2)
     times = np.where(apart, 2.0, 0.0)
-    return Closing(message, sent, message_seconds(sent, placed["pp"].shares, times, wire(setting)))
+    shares = placed["pp"].shares
+    return Closing(message, sent, message_seconds(sent, shares, times, wire(setting)), shares)
 
 
 def gradient_norm(table: LayoutTable, setting: Setting) -> Closing:
@@ -57,4 +60,5 @@ def gradient_norm(table: LayoutTable, setting: Setting) -> Closing:
     within = np.array([tier.gpus or np.inf for tier in setting.cluster.tiers])
     tier = np.minimum(np.searchsorted(within, gpus), len(within) - 1)
     sent = all_reduce_sent(np.full(len(table), NORM_BYTES), gpus)
-    return Closing(np.full(len(table), NORM_BYTES), sent, steps * wire(setting).latency[tier])
+    seconds = steps * wire(setting).latency[tier]
+    return Closing(np.full(len(table), NORM_BYTES), sent, seconds, np.eye(len(within))[tier])

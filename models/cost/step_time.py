@@ -101,8 +101,11 @@ def step_time(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Set
     runs = table.micro_batches(setting.workload.global_batch)
     parts = {name: runs * value[rows, limiting] for name, value in per_stage.items()}
     pace = paced[rows, limiting]
-    parts["pp_exposed_s"] = pp_exposed(table, traffic.pp, pace, setting)
-    parts["dp_exposed_s"] = dp_exposed(table, traffic.dp, paced, setting)
+    computing = (per_stage["compute_s"] + per_stage["recompute_s"])[rows, limiting]
+    parts["pp_exposed_s"] = pp_exposed(table, traffic.pp, computing, setting)
+    parts["dp_exposed_s"] = dp_exposed(
+        table, traffic.dp, per_stage["compute_s"], per_stage["recompute_s"], setting
+    )
     if not profile.real_valued_stages:
         parts["pp_exposed_s"] = parts["pp_exposed_s"] + traffic.tied_embedding.seconds
         parts["dp_exposed_s"] = parts["dp_exposed_s"] + traffic.gradient_norm.seconds
@@ -143,40 +146,57 @@ def cp_exposed(
     return np.where(ring, np.maximum(seconds - compute, 0.0), seconds)
 
 
-def pp_exposed(table: LayoutTable, traffic: PipelineTraffic, pace: Array, setting: Setting) -> Array:
+def pp_exposed(table: LayoutTable, traffic: PipelineTraffic, computing: Array, setting: Setting) -> Array:
     """PP messages the step waits for, (N,).
 
     Filling and draining wait for 2 (p - 1) messages. In between, plain 1F1B waits for its two
     messages a micro-batch; interleaving sends them behind the next chunk and waits only for what
-    exceeds a micro-batch's work (Megatron overlaps point-to-point only when interleaving).
+    exceeds a micro-batch's compute (Megatron overlaps point-to-point only when interleaving).
     """
     if setting.profile.pp_hidden:
         return np.zeros(len(table))
     runs = table.micro_batches(setting.workload.global_batch)
     edges = 2 * (table.pp - 1) * traffic.message_seconds
     plain = 2 * traffic.message_seconds
-    hidden = np.maximum(2 * table.vpp * traffic.message_seconds - pace, 0.0)
+    hidden = np.maximum(2 * table.vpp * traffic.message_seconds - computing, 0.0)
     steady = runs * np.where(table.vpp > 1, hidden, plain)
     return np.where(table.pp > 1, edges + steady, 0.0)
 
 
-def dp_exposed(table: LayoutTable, traffic: DataTraffic, micro_batch: Array, setting: Setting) -> Array:
+def dp_exposed(
+    table: LayoutTable, traffic: DataTraffic, compute: Array, again: Array, setting: Setting
+) -> Array:
     """DP traffic the step waits for on its slowest stage, (N,).
 
-    Overlapped, each reduction hides behind one micro-batch's backward and each gather behind one
-    pass (ZeRO-1 and 2: the next step's first forward), so with R reductions and W gathers
-    max(0, t_reduce - R backward) + max(0, t_gather - W forward) is exposed; without overlap all is.
+    Overlapped, traffic hides behind compute alone (what waits for TP, CP or EP has the wires busy):
+    a gather before a forward behind that forward, f; a gather before a backward and a reduction share
+    one backward, b, recompute included. With R reductions of r seconds, W_f and W_b gathers of w,
+
+        W_f max(0, w - f) + W_b max(0, w - b) + R max(0, r - max(0, b - w [W_b > 0]))
+
+    is exposed. Without overlap all of it is.
+
+    Parameters
+    ----------
+    compute, again : (N, S)
+        Compute and recompute of one micro-batch. [s]
     """
     if setting.profile.dp_hidden:
         return np.zeros(len(table))
     runs = table.micro_batches(setting.workload.global_batch)
     reductions = state.reductions(table.zero, table.gradient_reduce, runs)[:, None]
     gathers = state.gathers(table.zero, table.weight_gather, runs)[:, None]
+    backward_gathers = np.where(gathers > runs[:, None], gathers / 2, 0.0)
+    forward_gathers = gathers - backward_gathers
     overlapped = (table.dp_overlap == 1)[:, None]
-    behind_backward = np.where(overlapped, reductions * micro_batch * (1 - FORWARD_SHARE), 0.0)
-    behind_forward = np.where(overlapped, gathers * micro_batch * FORWARD_SHARE, 0.0)
-    exposed = np.maximum(traffic.gradient_seconds - behind_backward, 0.0)
-    exposed = exposed + np.maximum(traffic.weight_seconds - behind_forward, 0.0)
+    forward = np.where(overlapped, compute * FORWARD_SHARE, 0.0)
+    backward = np.where(overlapped, compute * (1 - FORWARD_SHARE) + again, 0.0)
+    gather = traffic.weight_seconds / np.maximum(gathers, 1.0)
+    reduction = traffic.gradient_seconds / reductions
+    left = np.maximum(backward - np.where(backward_gathers > 0, gather, 0.0), 0.0)
+    exposed = forward_gathers * np.maximum(gather - forward, 0.0)
+    exposed = exposed + backward_gathers * np.maximum(gather - backward, 0.0)
+    exposed = exposed + reductions * np.maximum(reduction - left, 0.0)
     slowest: Array = exposed.max(axis=1)
     return slowest
 

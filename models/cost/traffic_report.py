@@ -57,10 +57,9 @@ def dimension_traffic(
 
 def _closing(traffic: Traffic, setting: Setting) -> tuple[DimensionTraffic, ...]:
     """The tied embedding's and the gradient norm's all-reduce, where there are any."""
-    outermost = np.eye(len(setting.cluster.tiers))[-1]
     each = (
-        ("pp", "all_reduce of the tied embedding", traffic.tied_embedding, traffic.routes["pp"].shares[0]),
-        ("dp", "all_reduce of the gradient norm", traffic.gradient_norm, outermost),
+        ("pp", "all_reduce of the tied embedding", traffic.tied_embedding),
+        ("dp", "all_reduce of the gradient norm", traffic.gradient_norm),
     )
     return tuple(
         DimensionTraffic(
@@ -68,12 +67,12 @@ def _closing(traffic: Traffic, setting: Setting) -> tuple[DimensionTraffic, ...]
             operation=operation,
             per_step=1,
             message_bytes=round(float(one.message[0])),
-            **_tiers(float(one.sent[0]), float(one.seconds[0]), shares, setting),
+            **_tiers(float(one.sent[0]), float(one.seconds[0]), one.shares[0], setting),
             seconds=float(one.seconds[0]),
             exposed_s=float(one.seconds[0]),
             waits=True,
         )
-        for name, operation, one, shares in each
+        for name, operation, one in each
         if one.sent[0] > 0
     )
 

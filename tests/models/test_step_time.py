@@ -79,6 +79,33 @@ def test_oversubscription_never_helps(tp, cp, pp, zero, slower):
     assert steps[1] >= steps[0] * (1 - 1e-12)
 
 
+@settings(max_examples=150, deadline=None)
+@given(
+    tp=st.sampled_from([1, 2, 8]), cp=st.sampled_from([1, 2]), pp=st.sampled_from([1, 4]), zero=st.integers(0, 3),
+    vpp=st.sampled_from([1, 3]), recompute=st.sampled_from(["none", "full"]), batch=st.sampled_from([512, 4096]),
+    gather=st.sampled_from(["per_pass", "keep_to_backward", "keep_for_step"]), slow=st.floats(1, 100),
+)  # fmt: skip
+def test_no_traffic_hides_behind_more_compute_than_there_is(
+    tp, cp, pp, zero, vpp, recompute, batch, gather, slow
+):
+    vpp = vpp if pp > 1 else 1
+    chosen = layout(
+        tp=tp, cp=cp, pp=pp, vpp=vpp, dp=256, batch=batch, zero=zero, recompute=recompute,
+        weight_gather=gather if zero == 3 else "per_pass",
+        gradient_reduce="per_micro_batch" if zero >= 2 else "once",
+    )  # fmt: skip
+    network = DGX.tiers[1].model_copy(update={"oversubscription": slow})
+    where = Cluster(gpu=DGX.gpu, gpus_per_node=8, tiers=(DGX.tiers[0], network))
+    question = setting(name="calibrated", gpus=chosen.gpus, cluster=where, workload=workload(8192, batch))
+    priced = candidate(chosen, question)
+    compute = priced.time.compute_s + priced.time.recompute_s
+    for entry in priced.traffic:
+        assert entry.seconds - entry.exposed_s <= compute * (1 + 1e-9)
+    for tier in where.tiers:
+        busy = sum(t.seconds for entry in priced.traffic for t in entry.tiers if t.tier == tier.name)
+        assert busy <= priced.step_time_s * (1 + 1e-9)
+
+
 @given(payload=st.floats(0, 1e12), ranks=st.integers(1, 10_000))
 def test_no_ring_beats_the_wire(payload, ranks):
     wire = Fabric(np.array([1e9]), np.array([1e-6]), hierarchical=True)
