@@ -4,17 +4,18 @@ import threading
 
 from models.catalogue import Resolved
 from models.errors import InvalidField
-from models.estimate import SearchAnswer, Space
+from models.estimate import Conflict, SearchAnswer, Space
 from models.request import SearchRequest
 from search.answer import assumptions, shortlist, versions
-from search.bounds import memory_bounds
+from search.bounds import Bounds, memory_bounds
 from search.census import Census, take_census
 from search.clock import Clock
 from search.domains import order_faults
 from search.evaluation import evaluate
-from search.explain import conflict
-from search.problem import problem_of
+from search.explain import closest, conflict
+from search.problem import Problem, problem_of
 from search.recompute import recompute_faults
+from search.relax import relaxations
 from search.rules import NAMES
 from search.score import Score, Wanted, price_layouts, ranked
 from search.solve import Solution, enumerate_cells
@@ -52,15 +53,24 @@ def search(request: SearchRequest, resolved: Resolved, stop: threading.Event | N
     scored = price_layouts(problem, census, solution, wanted, clock)
     places = shortlist(problem, ranked(scored, wanted), scored)
     complete = solution.complete and scored.complete
+    nothing = complete and not places
     return SearchAnswer(
         outcome="stopped_early" if not complete else "found" if places else "none_fit",
         shortlist=places,
         space=_space(census, scored, solution, clock),
-        conflict=conflict(problem, census, bounds) if complete and bounds and not places else None,
+        conflict=_conflict(request, resolved, problem, census, bounds, clock) if nothing and bounds else None,
         assumptions=assumptions(request, resolved, problem),
         warnings=resolved.warnings,
         version=versions(problem.setting),
     )
+
+
+def _conflict(
+    request: SearchRequest, resolved: Resolved, problem: Problem, census: Census, bounds: Bounds, clock: Clock
+) -> Conflict:
+    near = closest(problem, census, bounds)
+    peak = None if near is None else near.memory.peak_bytes
+    return conflict(census, near, relaxations(request, resolved, peak, clock))
 
 
 def _space(census: Census, scored: Score, solution: Solution, clock: Clock) -> Space:

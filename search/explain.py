@@ -7,7 +7,8 @@ import numpy as np
 from models.cost.memory import peak_bytes
 from models.cost.report import memory_report
 from models.cost.table import IntVector, LayoutTable
-from models.estimate import Closest, Conflict, RuleStatement
+from models.estimate import Closest, Conflict, Relaxation, RuleStatement
+from models.layout import Layout
 from search.answer import layout_of
 from search.bounds import Bounds
 from search.census import Census
@@ -23,15 +24,25 @@ NO_LAYOUT = RuleStatement(
 """What to say when the constraints leave no layout to judge at all."""
 
 
-def conflict(problem: Problem, census: Census, bounds: Bounds) -> Conflict:
-    """Return why nothing fits."""
+def conflict(census: Census, closest: Closest | None, relaxations: tuple[Relaxation, ...]) -> Conflict:
+    """Return why nothing fits, and what would."""
     rejected = sorted(census.rejected.items(), key=lambda item: (-item[1], NAMES.index(item[0])))
     rules = tuple(RuleStatement(name=name, statement=statement(name)) for name, _ in rejected)
-    return Conflict(rules=rules or (NO_LAYOUT,), closest=closest(problem, census, bounds))
+    return Conflict(rules=rules or (NO_LAYOUT,), closest=closest, relaxations=relaxations)
 
 
 def closest(problem: Problem, census: Census, bounds: Bounds) -> Closest | None:
-    """Return the layout over the memory limit by least; none where no layout keeps the other rules.
+    """Return the layout over the memory limit by least; none where no layout keeps the other rules."""
+    best = lightest(problem, census, bounds)
+    if best is None:
+        return None
+    peak, layout = best
+    over = peak - problem.setting.memory_limit_bytes
+    return Closest(layout=layout, over_bytes=over, memory=memory_report(layout, problem.setting))
+
+
+def lightest(problem: Problem, census: Census, bounds: Bounds) -> tuple[int, Layout] | None:
+    """Return the layout with the lightest heaviest stage and its bytes; none where there is no layout.
 
     Cells come by their bound, so the search ends where the next bound is above the best found.
     """
@@ -43,11 +54,7 @@ def closest(problem: Problem, census: Census, bounds: Bounds) -> Closest | None:
         found = _lightest(problem, census, rows)
         if found is not None and (best is None or found[:2] < best[:2]):
             best = found
-    if best is None:
-        return None
-    layout = layout_of(problem, best[2], 0)
-    over = best[0] - problem.setting.memory_limit_bytes
-    return Closest(layout=layout, over_bytes=over, memory=memory_report(layout, problem.setting))
+    return None if best is None else (best[0], layout_of(problem, best[2], 0))
 
 
 def _lightest(problem: Problem, census: Census, rows: Rows) -> tuple[int, int, LayoutTable] | None:
