@@ -9,6 +9,7 @@ N layouts, K tiers.
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,11 +126,9 @@ def group_ranks(size: int, stride: int, rank: int) -> list[int]:
 
 
 def members(group: Group, cluster: Cluster) -> NDArray[np.int64]:
-    """Ranks of a group that share one unit of each tier, (N, K), told for the worst-placed group.
+    """Ranks of a group that share one unit of each tier, (N, K), told for the worst-placed rank.
 
-    A group occupies aligned blocks of n sigma consecutive ranks. It is whole in a unit when the
-    block divides U; else a straddled unit is sure of gcd(n sigma, U) / sigma of its ranks. Along
-    two axes the outer one only adds ranks where the inner one is whole. The last tier joins all.
+    Along two axes the outer one only adds ranks where the inner one is whole. The last tier joins all.
     """
     columns = [_members(group, tier.gpus) for tier in cluster.tiers[:-1]]
     return np.stack([*columns, group.size], axis=1)
@@ -148,9 +147,34 @@ def _members(group: Group, unit: int | None) -> IntVector:
 
 
 def _along_axis(size: IntVector, stride: IntVector, unit: int) -> IntVector:
+    """Least ranks of a group in one unit: in closed form where blocks and units nest, counted else."""
     block = size * stride
     inside = np.where(unit % block == 0, size, np.maximum(unit // stride, 1))
     odd = (unit % block != 0) & (stride < unit) & ~((block % unit == 0) & (unit % stride == 0))
     if odd.any():
-        inside[odd] = np.maximum(np.gcd(block[odd], unit) // stride[odd], 1)
+        pairs, place = np.unique(np.stack([size[odd], stride[odd]]), axis=1, return_inverse=True)
+        counts = [straddled_members(int(n), int(sigma), unit) for n, sigma in pairs.T]
+        inside[odd] = np.array(counts, dtype=np.int64)[place.reshape(-1)]
     return inside
+
+
+@lru_cache(maxsize=65536)
+def straddled_members(size: int, stride: int, unit: int) -> int:
+    """Least ranks of a group that fall into one unit with one of them, over every group there is.
+
+    A group starts anywhere in a block of n sigma ranks, and blocks start at multiples of their length:
+    its first rank falls on the places a of a unit with a mod gcd(n sigma, U) < sigma. From place a it
+    has floor(((k+1) U - 1 - a) / sigma) - floor((k U - 1 - a) / sigma) ranks in the k-th unit it meets.
+
+    >>> straddled_members(4, 1, 6), straddled_members(3, 2, 8), straddled_members(2, 3, 8)
+    (2, 1, 1)
+    """
+    common = np.gcd(size * stride, unit)
+    starts = np.arange(unit)
+    starts = starts[starts % common < stride][:, None]
+    last = size - 1
+    units = np.arange((unit - 1 + last * stride) // unit + 1)[None, :]
+    upto = np.clip(((units + 1) * unit - 1 - starts) // stride, -1, last)
+    before = np.clip((units * unit - 1 - starts) // stride, -1, last)
+    counts = upto - before
+    return int(counts[counts > 0].min())
