@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 ORACLE ?= .venv-oracle
 PYTEST := $(BIN)/pytest -n 2 --doctest-modules tests models search service
 
-.PHONY: help install run test test-long test-oracle check format lint types openapi lock bench clean
+.PHONY: help install run test test-long test-oracle check format lint types openapi readme lock bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,7 +25,7 @@ $(STAMP): requirements.lock pyproject.toml
 run: $(STAMP) ## serve, ask the example question and print its answer (ONCE=1 stops after it)
 	@$(BIN)/python -m service.demo $(if $(ONCE),--once)
 
-test: $(STAMP) ## tests that take seconds
+test: $(STAMP) ## tests that take seconds each, about two and a half minutes
 	$(PYTEST) -m "not long"
 
 test-long: $(STAMP) ## tests that take minutes
@@ -63,6 +63,9 @@ types: $(STAMP) ## mypy --strict
 
 openapi: $(STAMP) ## write openapi/openapi.json
 	$(BIN)/layout-search openapi --output openapi/openapi.json
+
+readme: $(STAMP) ## write the README's table of places anew, as its command prints it
+	$(BIN)/python -m tests.service.readme_table
 
 lock: ## write requirements.lock anew (needs uv)
 	printf 'hatchling\neditables\n' | uv pip compile pyproject.toml - --extra dev --upgrade \

@@ -18,6 +18,9 @@ SequenceLength = Annotated[int, Field(strict=True, ge=1, le=2**24, json_schema_e
 
 Tokens = Annotated[int, Field(strict=True, ge=1, le=2**31, json_schema_extra={"unit": "tokens"})]
 Bytes = Annotated[int, Field(strict=True, ge=0, le=2**53, json_schema_extra={"unit": "B"})]
+SomeBytes = Annotated[int, Field(strict=True, ge=1, le=2**53, json_schema_extra={"unit": "B"})]
+"""Bytes of what is of no use when it has none: a memory, a limit."""
+
 Seconds = Annotated[
     float, Field(strict=True, ge=0, le=1000, allow_inf_nan=False, json_schema_extra={"unit": "s"})
 ]

@@ -170,7 +170,7 @@ class Conflict(Schema):
     rules: tuple[RuleStatement, ...]
     """The rules that rejected the most, memory among them where it did."""
     relaxations: tuple[Relaxation, ...] = ()
-    """Smallest changes that were tried and work."""
+    """Smallest changes that were tried and work; none where none was found in the time given."""
     closest: Closest | None
     """Null when no layout of the space keeps the structural rules."""
 
@@ -218,4 +218,5 @@ class EvaluateAnswer(Schema):
     candidate: Candidate
     broken_rules: tuple[BrokenRule, ...]
     assumptions: tuple[Assumption, ...]
+    warnings: tuple[str, ...] = ()
     version: Version

@@ -89,6 +89,17 @@ class LayoutChoice(Schema):
     """Layers of each of the pp * vpp chunks in execution order."""
 
 
+class StatedLayout(LayoutChoice):
+    """A layout to be priced; one that was answered may be sent as it stands, with what follows from it."""
+
+    edp: Count | None = None
+    """Data-parallel degree of the experts; must agree with the others: tp * cp * dp / (etp * ep)."""
+    gpus: Count | None = None
+    """GPUs of the layout; must agree with the job's."""
+    micro_batches: Count | None = None
+    """Micro-batches of a step on each replica; must agree: global_batch / (micro_batch * dp)."""
+
+
 class Layout(Schema):
     """A layout with every choice made, and what follows from it."""
 

@@ -4,11 +4,12 @@ A reference (a name, an inline object) is resolved at the edge by `models.catalo
 cost only ever see resolved objects.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
 
-from models.base import Bytes, BytesPerSecond, Count, Flag, Schema, Seconds
+from models.base import Bytes, BytesPerSecond, Count, Flag, Schema, Seconds, SomeBytes
 from models.layout import (
     ContextComm,
     GradientReduce,
@@ -17,6 +18,7 @@ from models.layout import (
     Recompute,
     RecomputeModule,
     Schedule,
+    StatedLayout,
     WeightGather,
     Zero,
 )
@@ -37,6 +39,23 @@ class Range(Schema):
     """Least value accepted."""
     max: Count | None = None
     """Greatest value accepted."""
+
+    @model_validator(mode="after")
+    def _ends_in_order(self) -> Self:
+        """Refuse ends that leave no value between them."""
+        if self.min is None or self.max is None or self.min <= self.max:
+            return self
+        ends = {"min": self.min, "max": self.max}
+        raise PydanticCustomError("range_order", "min {min} is above max {max}", ends)
+
+
+class ZeroRange(Range):
+    """ZeRO stages, both ends included; an end left out is open."""
+
+    min: Zero | None = None
+    """Least stage accepted."""
+    max: Zero | None = None
+    """Greatest stage accepted."""
 
 
 IntegerChoice = Count | Annotated[tuple[Count, ...], Field(min_length=1, max_length=1000)] | Range
@@ -61,7 +80,7 @@ class Constraints(Schema):
     """Expert-parallel degree."""
     etp: IntegerChoice | None = None
     """Tensor-parallel degree inside an expert."""
-    zero: ZeroChoice | Range | None = None
+    zero: ZeroChoice | ZeroRange | None = None
     """ZeRO stage."""
     schedule: Schedule | Annotated[tuple[Schedule, ...], Field(min_length=1, max_length=8)] | None = None
     """Pipeline schedule."""
@@ -97,7 +116,7 @@ class Constraints(Schema):
     """One order, or the orders to choose among."""
     forbid: Annotated[tuple[LayoutChoice, ...], Field(max_length=1000)] = ()
     """Partial layouts to leave out: one that agrees in every stated knob is not offered."""
-    memory_limit_bytes: Bytes | None = None
+    memory_limit_bytes: SomeBytes | None = None
     """Bytes a GPU may use; the label on the card unless set."""
     memory_reserve_bytes: Bytes = 0
     """Bytes kept free below the limit."""
@@ -125,9 +144,9 @@ class GpuRequest(Schema):
 
     name: Annotated[str, Field(min_length=1, max_length=64)] = "inline"
     """For people."""
-    memory_bytes: Bytes
+    memory_bytes: SomeBytes
     """The default memory limit."""
-    usable_memory_bytes: Bytes | None = None
+    usable_memory_bytes: SomeBytes | None = None
     """What a process can allocate; the memory itself unless given."""
     memory_bandwidth_bytes_per_s: BytesPerSecond
     """HBM bandwidth."""
@@ -198,9 +217,9 @@ class EvaluateRequest(Schema):
     """Whose rules the layout must keep."""
     stack: Stack = Stack()
     """Software knobs that move memory and time and are not searched."""
-    layout: LayoutChoice
+    layout: StatedLayout
     """The layout; what is left out takes its default and is told."""
-    memory_limit_bytes: Bytes | None = None
+    memory_limit_bytes: SomeBytes | None = None
     """Bytes a GPU may use; the label on the card unless set."""
     memory_reserve_bytes: Bytes = 0
     """Bytes kept free below the limit."""

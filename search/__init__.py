@@ -12,6 +12,7 @@ from search.census import Census, take_census
 from search.clock import Clock
 from search.domains import order_faults
 from search.evaluation import evaluate
+from search.experts import expert_faults
 from search.explain import closest, conflict
 from search.problem import Problem, problem_of
 from search.recompute import recompute_faults
@@ -38,10 +39,12 @@ def search(request: SearchRequest, resolved: Resolved, stop: threading.Event | N
     Raises
     ------
     InvalidField
-        When a rank order is no order of the five axes, or what is said of recompute contradicts itself.
+        When a rank order is no order of the five axes, or what is said of recompute contradicts itself,
+        or something is said of experts where there are none.
     """
     faults = order_faults(request.constraints)
     faults += recompute_faults(request.constraints, resolved.architecture)
+    faults += expert_faults(request.constraints, resolved.architecture)
     if faults:
         raise InvalidField(*faults)
     clock = Clock(request.time_limit_s, stop)
@@ -70,7 +73,7 @@ def _conflict(
 ) -> Conflict:
     near = closest(problem, census, bounds)
     peak = None if near is None else near.memory.peak_bytes
-    return conflict(census, near, relaxations(request, resolved, peak, clock))
+    return conflict(problem, census, near, relaxations(request, resolved, peak, clock))
 
 
 def _space(census: Census, scored: Score, solution: Solution, clock: Clock) -> Space:

@@ -15,7 +15,7 @@ BLOCK = 1 << 16
 def degree_blocks(problem: Problem) -> Iterator[Degrees]:
     """Yield tp * cp * pp * dp = gpus with every ep and etp, in canonical order."""
     domains = problem.domains
-    dense = _factorisations(domains, problem.setting.gpus)
+    dense = factorisations(domains, problem.setting.gpus)
     etp = 2 if domains.etp_follows_tp else len(domains.etp)
     step = max(1, BLOCK // max(1, len(domains.ep) * etp))
     for start in range(0, len(dense[0]), step):
@@ -29,8 +29,8 @@ def joined(blocks: list[Degrees]) -> Degrees:
     return Degrees(*(np.concatenate([nothing, *column]) for column in columns))
 
 
-def _factorisations(domains: Domains, gpus: int) -> list[IntVector]:
-    """Columns tp, cp, pp, dp of every ordered factorisation within the domains."""
+def factorisations(domains: Domains, gpus: int) -> list[IntVector]:
+    """Return columns tp, cp, pp, dp of every ordered factorisation within the domains."""
     columns: list[IntVector] = []
     rest = np.array([gpus], dtype=np.int64)
     for values in (domains.tp, domains.cp, domains.pp):

@@ -112,15 +112,22 @@ def _permutations(axes: Sequence[Axis]) -> list[Order]:
     return [(axis, *rest) for axis in axes for rest in _permutations([a for a in axes if a != axis])]
 
 
+def accepts(choice: Choice, value: int) -> bool:
+    """Whether a constraint accepts a value.
+
+    >>> accepts(None, 1), accepts(2, 1), accepts((1, 2), 1), accepts(Range(min=2), 1)
+    (True, False, True, False)
+    """
+    if choice is None:
+        return True
+    if isinstance(choice, Range):
+        return value >= (choice.min or 0) and (choice.max is None or value <= choice.max)
+    return value == choice if isinstance(choice, int) else value in choice
+
+
 def _kept(values: Iterable[int], choice: Choice) -> tuple[int, ...]:
     """Values that a constraint accepts."""
-    if choice is None:
-        return tuple(values)
-    if isinstance(choice, Range):
-        least, most = choice.min or 0, choice.max
-        return tuple(v for v in values if v >= least and (most is None or v <= most))
-    stated = {choice} if isinstance(choice, int) else set(choice)
-    return tuple(v for v in values if v in stated)
+    return tuple(value for value in values if accepts(choice, value))
 
 
 def _stated(choice: Choice) -> tuple[int, ...]:

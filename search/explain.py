@@ -12,23 +12,20 @@ from models.layout import Layout
 from search.answer import layout_of
 from search.bounds import Bounds
 from search.census import Census
+from search.emptiness import no_layout
 from search.expand import Rows, expand
 from search.forbid import forbidden, pairs_of
 from search.problem import Problem
 from search.rules import NAMES, statement
 
-NO_LAYOUT = RuleStatement(
-    name="degrees_multiply_to_gpus",
-    statement="tp * cp * pp * dp equals the number of GPUs, with every knob inside the constraints.",
-)
-"""What to say when the constraints leave no layout to judge at all."""
 
-
-def conflict(census: Census, closest: Closest | None, relaxations: tuple[Relaxation, ...]) -> Conflict:
+def conflict(
+    problem: Problem, census: Census, closest: Closest | None, relaxations: tuple[Relaxation, ...]
+) -> Conflict:
     """Return why nothing fits, and what would."""
     rejected = sorted(census.rejected.items(), key=lambda item: (-item[1], NAMES.index(item[0])))
     rules = tuple(RuleStatement(name=name, statement=statement(name)) for name, _ in rejected)
-    return Conflict(rules=rules or (NO_LAYOUT,), closest=closest, relaxations=relaxations)
+    return Conflict(rules=rules or no_layout(problem), closest=closest, relaxations=relaxations)
 
 
 def closest(problem: Problem, census: Census, bounds: Bounds) -> Closest | None:

@@ -9,6 +9,7 @@ from fastapi_offline import FastAPIOffline
 from service import faults, openapi
 from service.routes import ROUTERS
 from service.settings import Settings, read_settings
+from service.wire import HeadAsGet
 from service.work import Workers
 
 
@@ -26,6 +27,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.settings = settings or read_settings()
     for router in ROUTERS:
         app.include_router(router)
+    app.add_middleware(HeadAsGet)
     faults.install(app)
     openapi.install(app)
     return app

@@ -5,9 +5,12 @@ body says. Whatever passes here can be validated, echoed in a fault and answered
 """
 
 import json
+from collections import Counter
 from typing import Any, NoReturn
 
 from models.errors import Fault
+from service.pointers import Path, pointer
+from service.sentences import MOST_FAULTS
 
 MAX_DEPTH = 32
 """Deepest nesting read; a request of ours nests 7 deep, a `config.json` 3."""
@@ -17,14 +20,17 @@ MAX_VALUES = 100_000
 MAX_DIGITS = 400
 """Most digits of a whole number: no float holds more, and reading many more takes long."""
 
+Repeated = dict[int, tuple[dict[str, Any], dict[str, int]]]
+"""Objects, each by its id, with the keys they say more than once and how often."""
+
 
 class BadBody(Exception):
-    """The body is not what can be read; `status` is 400, 413 or 415."""
+    """The body is not what can be read; `status` is 400, 408, 413 or 415."""
 
-    def __init__(self, status: int, fault: Fault) -> None:
-        super().__init__(f"{fault.reason}. {fault.fix}")
+    def __init__(self, status: int, *faults: Fault) -> None:
+        super().__init__("; ".join(f"{fault.reason}. {fault.fix}" for fault in faults))
         self.status = status
-        self.fault = fault
+        self.faults = faults
 
 
 def refuse(value: object, reason: str, fix: str, status: int = 400) -> NoReturn:
@@ -45,7 +51,7 @@ def read_json(body: bytes) -> Any:
         refuse(None, "the body is empty", "Send a JSON object; /docs shows examples.")
     try:
         text = body.decode("utf-8-sig")
-        value = json.loads(text, parse_constant=_constant, parse_float=_finite, parse_int=_whole)
+        value, repeated = _parsed(text)
     except UnicodeDecodeError as error:
         refuse(None, f"the body is not UTF-8: byte {error.start} is 0x{body[error.start]:02x}", "Send UTF-8.")
     except json.JSONDecodeError as error:
@@ -57,7 +63,26 @@ def read_json(body: bytes) -> Any:
     except RecursionError:
         _too_deep()
     _bounded(value)
+    if repeated:
+        raise BadBody(400, *repeated_keys(value, repeated))
     return value
+
+
+def _parsed(text: str) -> tuple[Any, Repeated]:
+    """The value a text holds, and its objects that say a key twice: RFC 8259 leaves open which counts."""
+    repeated: Repeated = {}
+
+    def build(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        built = dict(pairs)
+        if len(built) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            repeated[id(built)] = built, {key: times for key, times in counts.items() if times > 1}
+        return built
+
+    value = json.loads(
+        text, object_pairs_hook=build, parse_constant=_constant, parse_float=_finite, parse_int=_whole
+    )
+    return value, repeated
 
 
 def _constant(name: str) -> NoReturn:
@@ -84,6 +109,24 @@ def _around(text: str, position: int) -> str:
 
 def _too_deep() -> NoReturn:
     refuse(None, f"the body nests deeper than {MAX_DEPTH} levels", "Send the request as /docs shows it.")
+
+
+def repeated_keys(root: Any, repeated: Repeated) -> list[Fault]:
+    """A fault for each key that an object says more than once, where it stands."""
+    faults: list[Fault] = []
+    todo: list[tuple[Path, Any]] = [((), root)]
+    while todo and len(faults) < MOST_FAULTS:
+        path, value = todo.pop()
+        if not isinstance(value, (dict, list)):
+            continue
+        holder, keys = repeated.get(id(value), ({}, {}))
+        faults += [
+            Fault(pointer((*path, key)), holder[key], f"the key {key!r} stands {times} times", "Keep one.")
+            for key, times in list(keys.items())[: MOST_FAULTS - len(faults)]
+        ]
+        inner = value.items() if isinstance(value, dict) else enumerate(value)
+        todo += [((*path, key), part) for key, part in inner][::-1]
+    return faults
 
 
 def _bounded(root: Any) -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -17,54 +17,79 @@ from models.errors import LayoutError
 from models.request import EvaluateRequest, SearchRequest
 from service import flags, listings, running, tables
 from service.evaluation import print_evaluation
-from service.faults import problem
+from service.faults import lines, problem
 from service.measured import read_runs
 from service.measured import validate as validate_runs
 from service.measured.tables import print_validation
+from service.openapi import VERSION
+from service.options import (
+    AsJson,
+    Batch,
+    Cluster,
+    File,
+    Framework,
+    Gpus,
+    Kept,
+    LayoutText,
+    Limit,
+    Model,
+    Name,
+    Objective,
+    Optimizer,
+    Precision,
+    Profile,
+    Sent,
+    Sequence,
+    Set,
+    Stack,
+    TimeLimit,
+    Top,
+)
 from service.questions import read_question
 
 ANSWERED, OUR_FAULT, WRONG_QUESTION, NONE_FITS = 0, 1, 2, 3
 
 app = typer.Typer(
     name="layout-search",
-    help="How to lay an LLM training run over its GPUs: every layout that fits, priced and ranked.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
-Model = Annotated[str | None, typer.Option("--model", help="Catalogue name, or a path to a config.json.")]
-Cluster = Annotated[str | None, typer.Option("--cluster", help="Catalogue name, or a path to a JSON file.")]
-Gpus = Annotated[int | None, typer.Option("--gpus", help="GPUs the job gets.")]
-Sequence = Annotated[int | None, typer.Option("--sequence", help="Tokens of one sequence.")]
-Batch = Annotated[int | None, typer.Option("--global-batch", help="Sequences of one optimizer step.")]
-Framework = Annotated[str | None, typer.Option("--framework", help="Whose rules a layout must keep.")]
-Profile = Annotated[str | None, typer.Option("--profile", help="calibrated or textbook.")]
-Limit = Annotated[int | None, typer.Option("--memory-limit-bytes", help="Bytes a GPU may use.")]
-File = Annotated[str | None, typer.Option("--request", help="Request as JSON; '-' is stdin.")]
-AsJson = Annotated[bool, typer.Option("--json", help="The API's JSON instead of tables.")]
-Top = Annotated[int | None, typer.Option("--top", help="Layouts on the shortlist.")]
-Set = Annotated[list[str] | None, typer.Option("--set", help="KNOB=VALUE, KNOB=a,b or KNOB=a..b.")]
-LayoutText = Annotated[list[str] | None, typer.Option("--layout", help="tp=8,pp=16,…")]
-Objective = Annotated[str | None, typer.Option("--objective", help="step_time, memory or traffic.")]
-TimeLimit = Annotated[float | None, typer.Option("--time-limit", help="Seconds the search may take.")]
-Name = Annotated[str | None, typer.Argument(help="One entry, with its sources; all of them when left out.")]
+
+def _version(asked: bool) -> None:
+    """Print the version and leave, before any command is looked for."""
+    if asked:
+        sys.stdout.write(f"layout-search {VERSION}\n")
+        raise typer.Exit(ANSWERED)
+
+
+@app.callback()
+def top(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave."),
+    ] = False,
+) -> None:
+    """How to lay an LLM training run over its GPUs: every layout that fits, priced and ranked."""
 
 
 @app.command()
 def search(
-    model: Model = None, cluster: Cluster = None, gpus: Gpus = None, sequence: Sequence = None,
-    global_batch: Batch = None, framework: Framework = None, top: Top = None, set_: Set = None,
-    request: File = None, profile: Profile = None, objective: Objective = None,
-    memory_limit_bytes: Limit = None, time_limit: TimeLimit = None, as_json: AsJson = False,
+    context: typer.Context, model: Model = None, cluster: Cluster = None, gpus: Gpus = None,
+    sequence: Sequence = None, global_batch: Batch = None, precision: Precision = None,
+    optimizer: Optimizer = None, gradient_dtype: Kept = None, gradient_reduce_dtype: Sent = None,
+    framework: Framework = None, profile: Profile = None, stack: Stack = None,
+    request: File = None, set_: Set = None, memory_limit_bytes: Limit = None,
+    objective: Objective = None, top: Top = None, time_limit: TimeLimit = None, as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Find the layouts that fit and rank them."""
 
     def ask() -> int:
-        base = _base(request, model, cluster, gpus, sequence, global_batch, framework, profile)
-        constraints = dict(map(flags.knob, set_ or ())) | {"memory_limit_bytes": memory_limit_bytes}
-        rest = {"top_k": top, "objective": objective, "time_limit_s": time_limit}
-        body = flags.merge(base, rest | {"constraints": constraints})
+        body = flags.merge(flags.question(context.params), {
+            "constraints": flags.constraints(set_ or (), memory_limit_bytes),
+            "top_k": top, "objective": objective, "time_limit_s": time_limit,
+        })  # fmt: skip
         answer = running.search(read_question(SearchRequest, body), _progress(as_json))
         _print(answer, as_json, lambda console: tables.print_search(console, answer))
         return ANSWERED if answer.shortlist else NONE_FITS
@@ -74,17 +99,18 @@ def search(
 
 @app.command()
 def evaluate(
-    model: Model = None, cluster: Cluster = None, gpus: Gpus = None, sequence: Sequence = None,
-    global_batch: Batch = None, framework: Framework = None, layout: LayoutText = None,
-    request: File = None, profile: Profile = None, memory_limit_bytes: Limit = None,
+    context: typer.Context, model: Model = None, cluster: Cluster = None, gpus: Gpus = None,
+    sequence: Sequence = None, global_batch: Batch = None, precision: Precision = None,
+    optimizer: Optimizer = None, gradient_dtype: Kept = None, gradient_reduce_dtype: Sent = None,
+    framework: Framework = None, profile: Profile = None, stack: Stack = None,
+    request: File = None, layout: LayoutText = None, memory_limit_bytes: Limit = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Price one layout and list every rule it breaks."""
 
     def ask() -> int:
-        base = _base(request, model, cluster, gpus, sequence, global_batch, framework, profile)
-        stated = flags.layout(layout or ())
-        body = flags.merge(base, {"layout": stated, "memory_limit_bytes": memory_limit_bytes})
+        knobs = {"layout": flags.layout(layout or ()), "memory_limit_bytes": memory_limit_bytes}
+        body = flags.merge(flags.question(context.params), knobs)
         if isinstance(body, dict):
             body.setdefault("layout", {})
         answer = running.evaluate(read_question(EvaluateRequest, body))
@@ -158,22 +184,6 @@ def openapi(
         sys.stdout.write(description())
 
 
-def _base(
-    file: str | None, model: str | None, cluster: str | None, gpus: int | None, sequence: int | None,
-    batch: int | None, framework: str | None, profile: str | None,
-) -> Any:  # fmt: skip
-    """Lay the flags that every question has over the request file."""
-    base = flags.read_file(file, "--request") if file else {}
-    return flags.merge(base, {
-        "model": flags.name_or_file(model, "--model", "hf_config") if model else None,
-        "cluster": flags.name_or_file(cluster, "--cluster") if cluster else None,
-        "gpus": gpus,
-        "workload": {"sequence_length": sequence, "global_batch": batch},
-        "framework": framework,
-        "profile": profile,
-    })  # fmt: skip
-
-
 def _progress(as_json: bool) -> Console | None:
     return Console(stderr=True) if sys.stderr.isatty() and not as_json else None
 
@@ -190,13 +200,11 @@ def _told(ask: Callable[[], int | None], as_json: bool) -> None:
     try:
         raise typer.Exit(ask() or ANSWERED)
     except LayoutError as error:
-        told = problem(422, error.faults)
+        faults = error.faults
     if as_json:
-        sys.stdout.write(told.model_dump_json() + "\n")
+        sys.stdout.write(problem(422, faults).model_dump_json() + "\n")
     else:
-        for fault in told.faults:
-            given = "" if fault.value is None else f" = {fault.value!r}"
-            sys.stderr.write(f"{fault.field or 'request'}{given}: {fault.reason}. {fault.fix}\n")
+        sys.stderr.write(lines(faults))
     raise typer.Exit(WRONG_QUESTION)
 
 

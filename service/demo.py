@@ -8,9 +8,11 @@ import time
 import httpx
 import uvicorn
 
+from models.errors import LayoutError
 from models.estimate import SearchAnswer
 from service import tables
 from service.examples import FOLDER
+from service.faults import lines
 from service.serving import free_port, run_quietly, server
 from service.settings import read_settings
 
@@ -26,8 +28,11 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--once", action="store_true", help="stop after the table")
     once = options.parse_args().once
-    wanted = read_settings()
-    port = free_port(wanted.host, wanted.port)
+    try:
+        wanted = read_settings()
+        port = free_port(wanted.host, wanted.port)
+    except LayoutError as error:
+        sys.exit(lines(error.faults).rstrip())
     if port != wanted.port:
         print(f"Port {wanted.port} is taken; serving on {port}.", flush=True)
     running = server(wanted.model_copy(update={"port": port, "log_level": "warning"}))

@@ -29,7 +29,7 @@ def print_evaluation(console: Console, answer: EvaluateAnswer) -> None:
         print_columns(console, _traffic(row))
     for rule in answer.broken_rules:
         line(console, f"Broken rule {rule.rule} ({rule.framework}): {rule.statement} {rule.fix}", "red")
-    print_notes(console, answer.assumptions, row.warnings)
+    print_notes(console, answer.assumptions, (*answer.warnings, *row.warnings))
 
 
 def _stages(memory: Memory) -> list[Column]:

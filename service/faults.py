@@ -41,6 +41,16 @@ def summary(faults: tuple[FaultDetail, ...]) -> str:
     return f"{first.field + ': ' if first.field else ''}{first.reason}. {first.fix}{more}"
 
 
+def lines(faults: Iterable[Fault]) -> str:
+    """Tell each fault in a line, for a terminal."""
+    told = problem(422, faults).faults
+    given = ("" if fault.value is None else f" = {fault.value!r}" for fault in told)
+    return "".join(
+        f"{fault.field or 'request'}{value}: {fault.reason}. {fault.fix}\n"
+        for fault, value in zip(told, given, strict=True)
+    )
+
+
 def answer(told: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:
     """Send a problem."""
     return JSONResponse(told.model_dump(mode="json"), told.status, headers=headers, media_type=MEDIA_TYPE)
@@ -60,7 +70,8 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(BadBody)
     def bodies(_: Request, error: BadBody) -> JSONResponse:
-        return answer(problem(error.status, [error.fault]))
+        leave = {"Connection": "close"} if error.status == 408 else None
+        return answer(problem(error.status, error.faults), leave)
 
     @app.exception_handler(Busy)
     def queue(_: Request, error: Busy) -> JSONResponse:
@@ -78,19 +89,24 @@ def install(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     def frameworks(request: Request, error: HTTPException) -> JSONResponse:
-        status, path = error.status_code, request.url.path
+        status, path, headers = error.status_code, request.url.path, dict(error.headers or {})
+        faults = []
         if status == 404:
             faults = [Fault("path", path, *_nowhere(app, path))]
-        elif status == 405:
-            allowed = (error.headers or {}).get("Allow", "another method")
-            faults = [Fault("method", request.method, f"{echo(path)} does not take it", f"Use {allowed}.")]
-        else:
-            faults = []
-        return answer(problem(status, faults, "" if faults else error.detail), error.headers)
+        elif status == 405 and "Allow" in headers:
+            headers["Allow"] = allowed = _with_head(headers["Allow"])
+            fix = f"Use {allowed.replace(', ', ' or ')}."
+            faults = [Fault("method", request.method, f"{echo(path)} does not take it", fix)]
+        return answer(problem(status, faults, "" if faults else error.detail), headers)
 
     @app.exception_handler(Exception)
     def bugs(_: Request, error: Exception) -> JSONResponse:
         return answer(problem(500, [], OUR_FAULT))
+
+
+def _with_head(allowed: str) -> str:
+    """The methods of a path; `service.wire` answers HEAD wherever GET is."""
+    return "GET, HEAD" if allowed == "GET" else allowed
 
 
 def _nowhere(app: FastAPI, path: str) -> tuple[str, str]:

@@ -2,15 +2,22 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from models.errors import Fault, InvalidField
 from service.body import BadBody, read_json
 
-LISTS_IN_A_VALUE = ("rank_order", "stage_layers")
+LISTS_IN_A_VALUE = ("rank_order", "stage_layers", "recompute_modules")
 """Knobs whose single value is a list, written with dashes: tp-cp-ep-dp-pp."""
+ALL_OF_THEM = "recompute_modules"
+"""The one of them that takes no alternatives: after --set, commas join its list too."""
+WORKLOAD = {"sequence": "sequence_length"} | {
+    name: name
+    for name in ("global_batch", "precision", "optimizer", "gradient_dtype", "gradient_reduce_dtype")
+}
+"""Flag to the field of the workload it sets."""
 
 
 def read_file(name: str, flag: str) -> Any:
@@ -22,8 +29,12 @@ def read_file(name: str, flag: str) -> Any:
         fault = Fault(flag, name, f"the file cannot be read: {error.strerror}", "Name a readable file.")
         raise InvalidField(fault) from error
     except BadBody as error:
-        reason = error.fault.reason.replace("the body", "the file")
-        raise InvalidField(Fault(flag, name, reason, error.fault.fix)) from error
+        raise InvalidField(*(_of_file(name, flag, fault) for fault in error.faults)) from error
+
+
+def _of_file(name: str, flag: str, fault: Fault) -> Fault:
+    place = f"at {fault.field}, " if fault.field else ""
+    return Fault(flag, name, place + fault.reason.replace("the body", "the file"), fault.fix)
 
 
 def name_or_file(text: str, flag: str, key: str | None = None) -> Any:
@@ -38,19 +49,28 @@ def name_or_file(text: str, flag: str, key: str | None = None) -> Any:
     return content if key is None or (isinstance(content, dict) and key in content) else {key: content}
 
 
-def knob(text: str) -> tuple[str, Any]:
-    """Read one --set KNOB=VALUE, KNOB=a,b or KNOB=a..b.
+def question(flags: Mapping[str, Any]) -> Any:
+    """Lay the flags that every question has over the request file, by the fields they set."""
+    base = read_file(flags["request"], "--request") if flags["request"] else {}
+    model, cluster = flags["model"], flags["cluster"]
+    return merge(base, {
+        "model": name_or_file(model, "--model", "hf_config") if model else None,
+        "cluster": name_or_file(cluster, "--cluster") if cluster else None,
+        "workload": {field: flags[name] for name, field in WORKLOAD.items()},
+        "stack": values(flags["stack"] or (), "--stack"),
+        **{name: flags[name] for name in ("gpus", "framework", "profile")},
+    })  # fmt: skip
 
-    >>> knob("tp=8"), knob("zero=1,2"), knob("pp=4..16"), knob("cp=..2")
-    (('tp', 8), ('zero', [1, 2]), ('pp', {'min': 4, 'max': 16}), ('cp', {'max': 2}))
+
+def constraints(texts: Sequence[str], limit: int | None) -> dict[str, Any]:
+    """Read every --set KNOB=VALUE, KNOB=a,b or KNOB=a..b, and what --memory-limit-bytes says.
+
+    >>> constraints(["tp=8", "zero=1,2", "pp=4..16", "cp=..2"], None)
+    {'tp': 8, 'zero': [1, 2], 'pp': {'min': 4, 'max': 16}, 'cp': {'max': 2}}
     """
-    name, value = _pair(text, "--set")
-    if ".." in value:
-        ends = zip(("min", "max"), value.split("..", 1), strict=True)
-        return name, {end: _scalar(number) for end, number in ends if number}
-    if "," in value:
-        return name, [_one(name, item) for item in value.split(",")]
-    return name, _one(name, value)
+    stated = [("--set", text) for text in texts]
+    stated += [] if limit is None else [("--memory-limit-bytes", f"memory_limit_bytes={limit}")]
+    return _once(stated, _choice)
 
 
 def layout(texts: Sequence[str]) -> dict[str, Any]:
@@ -59,20 +79,84 @@ def layout(texts: Sequence[str]) -> dict[str, Any]:
     >>> layout(["tp=8,pp=2", "stage_layers=16-16"])
     {'tp': 8, 'pp': 2, 'stage_layers': [16, 16]}
     """
-    pairs = [_pair(part, "--layout") for text in texts for part in text.split(",")]
-    return {name: _one(name, value) for name, value in pairs}
+    return _once([("--layout", part) for text in texts for part in _parts(text)], _one)
+
+
+def values(texts: Sequence[str], flag: str) -> dict[str, Any]:
+    """Read every FLAG KNOB=VALUE.
+
+    >>> values(["fused_loss=true", "attention-kernel=flash3"], "--stack")
+    {'fused_loss': True, 'attention_kernel': 'flash3'}
+    """
+    return _once([(flag, text) for text in texts], _one)
+
+
+def _once(stated: Sequence[tuple[str, str]], read: Callable[[str, str], Any]) -> dict[str, Any]:
+    """Read KNOB=VALUE texts, each with its flag; or raise InvalidField with all that is wrong of them."""
+    found: dict[str, Any] = {}
+    first: dict[str, str] = {}
+    faults: list[Fault] = []
+    for flag, text in stated:
+        try:
+            name, value = _pair(text, flag)
+            if name in found:
+                reason = f"{name} is said already, by {first[name]}"
+                raise InvalidField(Fault(flag, text, reason, "Keep one."))
+            found[name], first[name] = read(name, value), f"{flag} {text}"
+        except InvalidField as error:
+            faults += error.faults
+    if faults:
+        raise InvalidField(*faults)
+    return found
 
 
 def _pair(text: str, flag: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
-    if not (name.strip() and equals and value.strip()):
-        raise InvalidField(Fault(flag, text, "not of the form KNOB=VALUE", f"Write {flag} tp=8."))
-    return name.strip().replace("-", "_"), value.strip()
+    name, value = name.strip().replace("-", "_"), value.strip()
+    if not (name and equals and value.strip(".")):
+        fix = f"Write {flag} {name or 'KNOB'}=VALUE."
+        raise InvalidField(Fault(flag, text, "not of the form KNOB=VALUE", fix))
+    if _parted_wrongly(name, value, flag):
+        fix = f"Write {flag} {name}={'-'.join(item.strip() for item in value.split(','))}."
+        raise InvalidField(Fault(flag, text, "the items of one list are joined by dashes", fix))
+    return name, value
+
+
+def _parted_wrongly(name: str, value: str, flag: str) -> bool:
+    """Whether commas part the items of one list, where they part knobs or alternatives."""
+    if name not in LISTS_IN_A_VALUE or "," not in value:
+        return False
+    return flag != "--set" or (name != ALL_OF_THEM and "-" not in value)
+
+
+def _parts(text: str) -> list[str]:
+    """The KNOB=VALUE texts between commas; items of a list that commas were put between stay together.
+
+    >>> _parts("tp=8,stage_layers=7,8,8,pp=3")
+    ['tp=8', 'stage_layers=7,8,8', 'pp=3']
+    """
+    parts: list[str] = []
+    for part in text.split(","):
+        if parts and "=" not in part and parts[-1].partition("=")[0] in LISTS_IN_A_VALUE:
+            parts[-1] += f",{part}"
+        else:
+            parts.append(part)
+    return parts
+
+
+def _choice(name: str, value: str) -> Any:
+    """A value, some to choose among, or a range."""
+    if ".." in value:
+        ends = zip(("min", "max"), value.split("..", 1), strict=True)
+        return {end: _scalar(number) for end, number in ends if number}
+    if "," in value and name != ALL_OF_THEM:
+        return [_one(name, item) for item in value.split(",")]
+    return _one(name, value)
 
 
 def _one(name: str, value: str) -> Any:
     if name in LISTS_IN_A_VALUE:
-        return [_scalar(item) for item in value.split("-")]
+        return [_scalar(item) for item in value.replace(",", "-").split("-")]
     return _scalar(value)
 
 

@@ -43,7 +43,8 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": KINDS[status][1], "content": content} for status in statuses}
 
 
-QUESTION_PROBLEMS = problems(400, 413, 415, 422, 503)
+BODY_PROBLEMS = problems(400, 408, 413, 415, 422)
+QUESTION_PROBLEMS = BODY_PROBLEMS | problems(503)
 NAME_PROBLEMS = problems(404, 422)
 BUSY_PROBLEM = problems(503)
 

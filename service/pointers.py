@@ -74,10 +74,17 @@ def collapse(errors: Iterable[Located]) -> Iterator[Located]:
 
 def _meant(at: Path, branch: Sequence[Located]) -> tuple[bool, bool, int]:
     """How well a shape matches: its kind is right, errors lie inside it, and few of them."""
-    right_kind = any(e.error["type"] not in WRONG_SHAPE for e in branch)
+    right_kind = any(_right_kind(e.error) for e in branch)
     inside = any(len(e.path) > len(at) for e in branch)
     fewness = -len(branch) if right_kind or inside else 0
     return right_kind, inside, fewness
+
+
+def _right_kind(error: Mapping[str, Any]) -> bool:
+    """Whether the value is of the kind the shape asks for: a word where one of some words is."""
+    if error["type"] == "literal_error":
+        return isinstance(error["input"], str)
+    return error["type"] not in WRONG_SHAPE
 
 
 def schemas_at(root: type[BaseModel], path: Path) -> list[type[BaseModel]]:

@@ -12,6 +12,11 @@ from service.sentences import explain
 
 Question = TypeVar("Question", SearchRequest, EvaluateRequest)
 
+FOLLOWS = {
+    "cluster": {"constraints", "memory_limit_bytes", "memory_reserve_bytes"},
+    "model": {"stack"},
+}
+"""Parts whose meaning a part decides: where it cannot be read, a stand-in's faults in them are not told."""
 STAND_INS: dict[str, Any] = {
     "model": "llama-2-7b",
     "cluster": "dgx-h100",
@@ -45,7 +50,7 @@ def _meaning(body: Mapping[str, Any], unread: set[str], schema: type[Question]) 
     try:
         resolve(schema.model_validate({**stand_ins, **readable}))
     except LayoutError as error:
-        mixed = {"constraints"} if "cluster" in unread else set()
+        mixed = {part for name in FOLLOWS.keys() & unread for part in FOLLOWS[name]}
         return [fault for fault in error.faults if _part(fault.field) not in unread | mixed]
     except ValidationError:
         return []

@@ -5,10 +5,12 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
+import anyio
 import anyio.to_thread
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
+from starlette.requests import ClientDisconnect
 
 from models.errors import InvalidField
 from service.body import read_json, refuse
@@ -47,7 +49,10 @@ class JsonRoute(APIRoute):
         async def strict(request: Request) -> Response:
             read = JsonRequest(request.scope, request.receive)
             settings: Settings = request.app.state.settings
-            read.raw = await _limited(request, settings.max_body_bytes)
+            try:
+                read.raw = await _limited(request, settings)
+            except ClientDisconnect:
+                return Response(status_code=400)  # to nobody: the client left before its body was sent
             read.value = await anyio.to_thread.run_sync(read_json, read.raw)
             try:
                 return await handle(read)
@@ -59,12 +64,24 @@ class JsonRoute(APIRoute):
         return strict
 
 
-async def _limited(request: Request, most: int) -> bytes:
-    """Read a body of JSON, but no more of it than is allowed."""
+async def _limited(request: Request, settings: Settings) -> bytes:
+    """Read a body of JSON, but no more of it and no longer than is allowed."""
     stated = request.headers.get("content-type", "")
     announced = request.headers.get("content-length", "0")
-    if announced.isdecimal() and int(announced[:20]) > most:
-        _too_large(most)
+    if announced.isdecimal() and int(announced[:20]) > settings.max_body_bytes:
+        _too_large(settings.max_body_bytes)
+    try:
+        with anyio.fail_after(settings.body_timeout_s):
+            body = await _read(request, settings.max_body_bytes)
+    except TimeoutError:
+        reason = f"the body did not arrive whole within {settings.body_timeout_s:g} s"
+        refuse(None, reason, "Send all of what Content-Length announces.", 408)
+    if body and not JSON_TYPE.fullmatch(stated):
+        refuse(stated or None, "the body is not sent as JSON", "Set Content-Type: application/json.", 415)
+    return body
+
+
+async def _read(request: Request, most: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
     async for chunk in request.stream():
@@ -72,8 +89,6 @@ async def _limited(request: Request, most: int) -> bytes:
         if size > most:
             _too_large(most)
         chunks.append(chunk)
-    if size and not JSON_TYPE.fullmatch(stated):
-        refuse(stated or None, "the body is not sent as JSON", "Set Content-Type: application/json.", 415)
     return b"".join(chunks)
 
 

@@ -22,6 +22,7 @@ Sentence = tuple[str, str]
 """Reason and fix."""
 
 KINDS = {
+    "literal_error": "text",
     "int_type": "a whole number",
     "int_parsing": "a whole number",
     "int_from_float": "a whole number",
@@ -119,14 +120,14 @@ def _offer(errors: Sequence[Located]) -> str:
 
 
 def _wrong(errors: Sequence[Mapping[str, Any]], value: Any) -> Sentence:
-    """Say every shape that would pass, once each."""
+    """Say what kinds of value would pass; of several shapes of one kind, what the first lacks."""
     sentences = [_sentence(error, value) for error in errors]
     kinds = list(dict.fromkeys(KINDS[e["type"]] for e in errors if e["type"] in KINDS))
     if len(kinds) > 1:
         plain = next((k for k in kinds if _retyped(k, value) != f"Write {k}."), _either(kinds))
-        return f"must be {_either(kinds)}, not {kind_of(value)}", _retyped(plain, value)
-    reasons = list(dict.fromkeys(reason for reason, _ in sentences))
-    return "; ".join(reasons), sentences[0][1]
+        words = [fix for e, (_, fix) in zip(errors, sentences, strict=True) if e["type"] == "literal_error"]
+        return f"must be {_either(kinds)}, not {kind_of(value)}", (*words, _retyped(plain, value))[0]
+    return sentences[0]
 
 
 def _sentence(error: Mapping[str, Any], value: Any) -> Sentence:
@@ -165,6 +166,8 @@ SENTENCES: dict[str, Callable[[Mapping[str, Any], Any], Sentence]] = {
     "greater_than": lambda c, v: (f"must be more than {c['gt']}", f"Use more than {c['gt']}."),
     "less_than_equal": lambda c, v: (f"above the most accepted, {c['le']}", f"Use {c['le']} or less."),
     "less_than": lambda c, v: (f"must be less than {c['lt']}", f"Use less than {c['lt']}."),
+    "range_order": lambda c, v: (
+        f"min {c['min']} is above max {c['max']}", "Swap them, or leave one of them out."),
     "finite_number": lambda c, v: ("must be a finite number", "Write a finite number."),
     "literal_error": _literal,
     "too_short": lambda c, v: (

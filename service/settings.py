@@ -29,6 +29,8 @@ class Settings(BaseSettings):
     """What Retry-After says when the queue is full. [s]"""
     max_body_bytes: Annotated[int, Field(ge=1024, le=2**30)] = 4_000_000
     """Largest request body read. [B]"""
+    body_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 30.0
+    """Longest wait for a request's body to arrive whole; past it the answer is 408. [s]"""
     log_level: Literal["critical", "error", "warning", "info", "debug"] = "info"
     """Least severe message logged."""
 

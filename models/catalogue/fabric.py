@@ -61,6 +61,17 @@ def tier_faults(tiers: tuple[TierRequest, ...]) -> list[Fault]:
     return faults
 
 
+def stretched(stated: str | ClusterRequest, gpus: int) -> tuple[str, ...]:
+    """Warn of a last tier said to join fewer GPUs than the job has: it is taken to join them all."""
+    last = None if isinstance(stated, str) else stated.tiers[-1]
+    if last is None or last.gpus is None or last.gpus >= gpus:
+        return ()
+    return (
+        f"The last tier, {last.name}, is said to join {last.gpus} GPUs, and the job has {gpus}: the last "
+        "tier joins all of them. Add the tier beyond it if there is one.",
+    )
+
+
 def _nesting_fault(index: int, inner: int, outer: int) -> list[Fault]:
     field = f"/cluster/tiers/{index}/gpus"
     if outer <= inner:

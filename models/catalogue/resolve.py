@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from models.architecture import Architecture
 from models.catalogue import loader
-from models.catalogue.fabric import resolve_cluster
+from models.catalogue.fabric import resolve_cluster, stretched
 from models.catalogue.training import precision_faults, resolve_workload
 from models.errors import Fault, InvalidField, LayoutError, UnknownEntry
 from models.estimate import Assumption
@@ -17,6 +17,9 @@ from models.stack import Stack
 from models.workload import Workload
 
 Part = TypeVar("Part")
+
+FOR_EXPERTS = ("dispatcher", "token_drop", "imbalance")
+"""Software knobs of a mixture of experts."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,11 @@ def _resolved(
         workload=workload[0],
         memory_limit_bytes=limit - reserve,
         assumptions=model[1] + cluster[1] + workload[1] + _own_defaults(request, cluster[0], model[0]),
-        warnings=model[2] + _warnings(limit, cluster[0], model[0], workload[0]),
+        warnings=(
+            *model[2],
+            *stretched(request.cluster, request.gpus),
+            *_warnings(limit, cluster[0], model[0], workload[0]),
+        ),
     )
 
 
@@ -149,7 +156,7 @@ def _own_defaults(
 def _stack_defaults(stack: Stack, architecture: Architecture) -> list[Assumption]:
     """Software knobs left at their defaults, those of experts and prediction layers where there are any."""
     names = ["attention_kernel", "fused_loss", "dropout"]
-    names += ["dispatcher", "token_drop", "imbalance"] if architecture.moe else []
+    names += FOR_EXPERTS if architecture.moe else []
     names += ["mtp"] if architecture.mtp_layers else []
     return [
         Assumption(field=f"/stack/{name}", value=getattr(stack, name), why="default")
@@ -160,10 +167,14 @@ def _stack_defaults(stack: Stack, architecture: Architecture) -> list[Assumption
 
 def stack_faults(stack: Stack, architecture: Architecture) -> list[Fault]:
     """Check that the software knobs mean something for the architecture."""
-    if not stack.mtp or architecture.mtp_layers:
-        return []
-    reason = f"{architecture.name} has no multi-token-prediction layers"
-    return [Fault("/stack/mtp", True, reason, "Leave it out.")]
+    moved = stack.model_dump(exclude_defaults=True)
+    lacking = {} if architecture.mtp_layers else {"mtp": "multi-token-prediction layers"}
+    lacking |= {} if architecture.moe else dict.fromkeys(FOR_EXPERTS, "experts")
+    return [
+        Fault(f"/stack/{name}", moved[name], f"{architecture.name} has no {part}", "Leave it out.")
+        for name, part in lacking.items()
+        if name in moved
+    ]
 
 
 def _warnings(

@@ -11,7 +11,7 @@ from models.hardware import Cluster, Gpu
 from service.architectures import DEFAULT_LENGTH, ModelEntry, Models, model_entries, model_entry
 from service.examples import shown_at
 from service.importing import ImportedModel, ImportRequest, import_architecture
-from service.openapi import NAME_PROBLEMS, problems
+from service.openapi import BODY_PROBLEMS, NAME_PROBLEMS, problems
 from service.route import JsonRoute
 
 router = APIRouter(prefix="/v1", tags=["catalogues"], route_class=JsonRoute)
@@ -56,6 +56,13 @@ class Clusters(Schema):
     clusters: tuple[ClusterEntry, ...]
 
 
+def asked(request: Request) -> dict[str, str | list[str]]:
+    """The parameters of a query; of one said twice every value, so that none is silently dropped."""
+    query = request.query_params
+    every = {name: query.getlist(name) for name in query}
+    return {name: values if len(values) > 1 else values[0] for name, values in every.items()}
+
+
 def gpu_entry(name: str) -> GpuEntry:
     """Look up a GPU."""
     return GpuEntry(name=name, gpu=catalogue.gpu(name, "name"), sources=catalogue.sources("gpus", name))
@@ -70,10 +77,10 @@ def cluster_entry(name: str) -> ClusterEntry:
 @router.get("/models", responses=problems(422))
 def list_models(request: Request, sequence_length: Length = DEFAULT_LENGTH) -> Models:
     """Every architecture known by name, with exact parameter counts and the FLOPs of a token."""
-    return model_entries(request.query_params)
+    return model_entries(asked(request))
 
 
-@router.post("/models/import", responses=problems(400, 413, 415, 422))
+@router.post("/models/import", responses=BODY_PROBLEMS)
 def import_model(
     question: Annotated[ImportRequest, UNREAD, Body(openapi_examples=shown_at("/v1/models/import"))],
     request: Request,
@@ -85,7 +92,7 @@ def import_model(
     we do not model. Every fault of the file is told at once. A search takes the same object as its
     `model`.
     """
-    return import_architecture(question, request.query_params)
+    return import_architecture(question, asked(request))
 
 
 @router.get("/models/import", include_in_schema=False)
@@ -97,7 +104,7 @@ def refuse_import() -> None:
 @router.get("/models/{name}", responses=NAME_PROBLEMS)
 def show_model(name: str, request: Request, sequence_length: Length = DEFAULT_LENGTH) -> ModelEntry:
     """One architecture: exact parameter counts by part, FLOPs of a token, the source of every number."""
-    return model_entry(name, request.query_params)
+    return model_entry(name, asked(request))
 
 
 @router.get("/gpus")

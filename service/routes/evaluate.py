@@ -24,7 +24,8 @@ async def evaluate_layout(
     """Price one layout: step time, memory of every stage, traffic of every dimension.
 
     Knobs left out take their default, told under `assumptions`. All rules the layout breaks are
-    listed, each with a fix; the figures are given even so, as long as they mean something.
+    listed, each with a fix; the figures are given even so, as long as they mean something. A `layout`
+    of an answer may be sent as it stands: `edp`, `gpus` and `micro_batches` must agree with the rest.
     """
 
     def work(_: threading.Event) -> Response:

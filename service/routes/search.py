@@ -26,7 +26,8 @@ async def search_layouts(
     Every layout of the space is enumerated and priced; `space` tells how many there were, how many
     fit, and which rule rejected the others. When none fits the answer is still 200: `outcome` is
     `none_fit`, and `conflict` names the rules, the layout that misses by least, and the smallest
-    changes that would make one fit. Every default that moved the answer stands under `assumptions`.
+    changes that were tried and make one fit (an empty list where none was found in the time given).
+    Every default that moved the answer stands under `assumptions`.
     """
 
     def work(stop: threading.Event) -> Response:

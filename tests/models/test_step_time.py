@@ -81,8 +81,9 @@ def test_oversubscription_never_helps(tp, cp, pp, zero, slower):
 
 @settings(max_examples=150, deadline=None)
 @given(
-    tp=st.sampled_from([1, 2, 8]), cp=st.sampled_from([1, 2]), pp=st.sampled_from([1, 4]), zero=st.integers(0, 3),
-    vpp=st.sampled_from([1, 3]), recompute=st.sampled_from(["none", "full"]), batch=st.sampled_from([512, 4096]),
+    tp=st.sampled_from([1, 2, 8]), cp=st.sampled_from([1, 2]), pp=st.sampled_from([1, 4]),
+    zero=st.integers(0, 3), vpp=st.sampled_from([1, 3]), recompute=st.sampled_from(["none", "full"]),
+    batch=st.sampled_from([512, 4096]),
     gather=st.sampled_from(["per_pass", "keep_to_backward", "keep_for_step"]), slow=st.floats(1, 100),
 )  # fmt: skip
 def test_no_traffic_hides_behind_more_compute_than_there_is(

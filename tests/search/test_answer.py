@@ -97,9 +97,40 @@ def test_constraints_that_leave_no_layout_are_an_answer():
 
 
 @pytest.mark.parametrize(
+    ("held", "rules"),
+    [
+        ({"ep": 5}, ["ep_has_a_value"]),
+        ({"ep": 5, "tp": 3}, ["degrees_multiply_to_gpus", "ep_has_a_value"]),
+        ({"etp": Range(min=9)}, ["etp_has_a_value"]),
+        ({"micro_batch": Range(min=9, max=9)}, ["micro_batch_has_a_value"]),
+        ({"vpp": Range(min=100)}, ["vpp_has_a_value"]),
+        ({"schedule": "none", "pp": 2}, ["schedule_fits_stages"]),
+        ({"schedule": "1f1b", "vpp": 4}, ["schedule_fits_stages"]),
+    ],
+)
+def test_a_constraint_that_leaves_nothing_is_named(held, rules):
+    told = asked(Question(MOE, 8, 16, constraints=Constraints(**held)))
+    assert [rule.name for rule in told.conflict.rules] == rules
+
+
+@pytest.mark.parametrize("choice", [2, (2, 4), Range(min=2)], ids=["a value", "values", "a range"])
+def test_constraints_on_experts_are_refused_where_there_are_none(choice):
+    with pytest.raises(InvalidField) as error:
+        asked(Question(DENSE, 8, 16, constraints=Constraints(ep=choice, etp=choice), limit=1))
+    assert [fault.field for fault in error.value.faults] == ["/constraints/ep", "/constraints/etp"]
+    assert {fault.reason for fault in error.value.faults} == {"the architecture has no experts"}
+
+
+@pytest.mark.parametrize("choice", [1, (1, 8), Range(max=8)], ids=["a value", "values", "a range"])
+def test_constraints_on_experts_that_accept_one_are_kept_where_there_are_none(choice):
+    held = Constraints(ep=choice, etp=choice)
+    told, free = asked(Question(DENSE, 8, 16, constraints=held)), asked(Question(DENSE, 8, 16))
+    assert (told.shortlist, told.space.rejected) == (free.shortlist, free.space.rejected)
+
+
+@pytest.mark.parametrize(
     "held",
     [
-        {"zero": Range(min=4)},
         {"schedule": "none", "pp": 2},
         {"vpp": 4, "schedule": "1f1b"},
         {"ep": 5},
@@ -108,7 +139,7 @@ def test_constraints_that_leave_no_layout_are_an_answer():
         {"etp": 3},
         {"tp": 2, "etp": (16, 32)},
         {"micro_batch": Range(min=9, max=9)},
-        {"dp": Range(min=4, max=2)},
+        {"dp": Range(min=9)},
     ],
 )
 def test_an_empty_domain_is_an_answer_too(held):

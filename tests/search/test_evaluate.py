@@ -4,7 +4,7 @@ import pytest
 
 from models.architecture import Architecture
 from models.errors import InvalidField
-from models.layout import LayoutChoice
+from models.layout import Layout, LayoutChoice, StatedLayout
 from models.request import EvaluateRequest
 from search import evaluate, search
 from tests.search.questions import DENSE, MOE, ROOMY, Question, resolved
@@ -21,14 +21,14 @@ LLAMA_30B = Architecture(
 )
 
 
-def priced(architecture, gpus, batch, sequence=512, limit=ROOMY, **knobs):
+def priced(architecture, gpus, batch, /, sequence=512, limit=ROOMY, **knobs):
     question = Question(architecture, gpus, batch, sequence=sequence, limit=limit)
     request = EvaluateRequest(
         model="small",
         cluster="small",
         gpus=gpus,
         workload={"sequence_length": sequence, "global_batch": batch},
-        layout=LayoutChoice(**knobs),
+        layout=StatedLayout(**knobs),
     )
     return evaluate(request, resolved(question.setting()))
 
@@ -60,8 +60,7 @@ def test_the_schedule_follows_the_stages(knobs, schedule):
 def test_the_best_layout_of_a_search_breaks_no_rule_and_costs_the_same():
     question = Question(MOE, 8, 16)
     best = search(question.request(), resolved(question.setting())).shortlist[0]
-    knobs = {name: getattr(best.layout, name) for name in LayoutChoice.model_fields}
-    told = priced(MOE, 8, 16, **knobs)
+    told = priced(MOE, 8, 16, **best.layout.model_dump())
     assert told.broken_rules == ()
     assert told.candidate.layout == best.layout
     assert told.candidate.step_time_s == best.step_time_s
@@ -107,21 +106,55 @@ def test_a_sequence_that_does_not_split_is_offered_its_padded_length():
 
 def test_all_that_leaves_the_figures_without_a_meaning_is_told_at_once():
     faults = faults_of(
-        MOE, 8, 16, tp=3, dp=5, ep=5, stage_layers=(1, 2), rank_order=("tp", "tp", "ep", "dp", "pp")
+        MOE,
+        8,
+        16,
+        micro_batch=3,
+        ep=5,
+        stage_layers=(1, 2),
+        rank_order=("tp", "tp", "ep", "dp", "pp"),
+        edp=4,
+        gpus=2,
     )
     assert set(faults) == {
-        "/layout/dp",
         "/layout/micro_batch",
         "/layout/ep",
         "/layout/stage_layers",
         "/layout/rank_order",
+        "/layout/gpus",
     }
     assert all(fault.fix for fault in faults.values())
 
 
+def test_what_only_follows_from_a_wrong_grid_is_not_told_beside_it():
+    faults = faults_of(MOE, 8, 16, tp=3, dp=5, ep=4, etp=2, micro_batch=3, edp=9, gpus=15, micro_batches=7)
+    assert set(faults) == {"/layout/dp"}
+    assert set(faults_of(MOE, 8, 16, tp=3, dp=5, ep=5, gpus=16)) == {
+        "/layout/dp",
+        "/layout/ep",
+        "/layout/gpus",
+    }
+
+
 def test_degrees_that_miss_the_gpus_are_offered_the_dp_that_does():
     assert faults_of(DENSE, 8, 16, tp=2, dp=8)["/layout/dp"].fix == "Use dp 4."
-    assert "divide 8" in faults_of(DENSE, 8, 16, tp=3)["/layout/dp"].fix
+    assert "divide 8" in faults_of(DENSE, 8, 16, tp=3, dp=1)["/layout/dp"].fix
+
+
+@pytest.mark.parametrize(
+    ("batch", "knobs", "field", "value"),
+    [
+        (16, {"tp": 3}, "/layout/tp", 3),
+        (16, {"tp": 2, "pp": 5}, "/layout/pp", 5),
+        (12, {"dp": 8}, "/layout/dp", 8),
+        (12, {}, "/workload/global_batch", 12),
+        (16, {"vpp": 13}, "/layout/vpp", 13),
+        (16, {"micro_batch": 3}, "/layout/micro_batch", 3),
+    ],
+)
+def test_a_fault_stands_at_a_knob_that_was_stated(batch, knobs, field, value):
+    faults = faults_of(DENSE, 8, batch, **knobs)
+    assert {name: fault.value for name, fault in faults.items()} == {field: value}
 
 
 def test_more_chunks_than_layers_are_refused():
@@ -131,4 +164,28 @@ def test_more_chunks_than_layers_are_refused():
 def test_experts_that_do_not_divide_are_refused_with_those_that_do():
     assert faults_of(MOE, 24, 24, ep=8)["/layout/ep"].fix == "Use ep of 1, 2, 3, 4, 6, 12."
     assert faults_of(MOE, 8, 16, ep=12)["/layout/ep"].fix == "Use ep of 1, 2, 4."
-    assert "no experts" in faults_of(DENSE, 8, 16, ep=2)["/layout/ep"].reason
+    faults = faults_of(MOE, 8, 16, etp=3, ep=5)
+    assert "does not divide tp * cp * dp = 8" in faults["/layout/etp"].reason
+    assert faults["/layout/ep"].fix == "Use ep of 1, 2, 3, 4, 6, 12."
+
+
+def test_degrees_of_experts_are_refused_where_there_are_none():
+    faults = faults_of(DENSE, 8, 16, ep=2, etp=4)
+    assert set(faults) == {"/layout/ep", "/layout/etp"}
+    assert all(fault.reason == "the architecture has no experts" for fault in faults.values())
+    assert priced(DENSE, 8, 16, ep=1, etp=1).candidate.layout.etp == 1
+
+
+def test_every_field_of_an_answered_layout_may_be_stated():
+    assert set(StatedLayout.model_fields) == set(Layout.model_fields)
+    assert set(LayoutChoice.model_fields) < set(Layout.model_fields)
+
+
+@pytest.mark.parametrize(("name", "right"), [("edp", 2), ("gpus", 8), ("micro_batches", 2)])
+def test_what_follows_from_the_knobs_is_accepted_where_it_agrees(name, right):
+    knobs = {"tp": 2, "dp": 4, "ep": 4, "micro_batch": 2}
+    assert getattr(priced(MOE, 8, 16, **knobs, **{name: right}).candidate.layout, name) == right
+    fault = faults_of(MOE, 8, 16, **knobs, **{name: right + 1})[f"/layout/{name}"]
+    assert fault.value == right + 1
+    assert f"{right + 1} is stated" in fault.reason
+    assert fault.reason.endswith(f" is {right}")

@@ -84,10 +84,35 @@ def test_an_announcement_over_the_limit_is_413_before_anything_is_read(address):
     assert "application/problem+json" in answer
 
 
-def test_the_same_key_twice_is_read_as_json_readers_do(client):
-    body = b'{"gpus": 0, "gpus": -1}'
-    told = check_problem(post(client, body), 422)
-    assert {fault["field"]: fault["value"] for fault in told["faults"]}["/gpus"] == -1
+@pytest.mark.parametrize("path", PATHS)
+def test_a_key_said_twice_is_refused_wherever_it_stands(client, path):
+    inner = b'{"a/b": 1, "a/b": {"x": 1, "x": 1}}'
+    body = b'{"gpus": 8, "gpus": 9, "workload": %b, "l": [0, {"": 1, "": 2, "": 3}]}' % inner
+    told = check_problem(post(client, body, path), 400)
+    assert {fault["field"]: fault["value"] for fault in told["faults"]} == {
+        "/gpus": 9,
+        "/workload/a~1b": {"x": 1},
+        "/workload/a~1b/x": 1,
+        "/l/1/": 3,
+    }
+    assert told["faults"][0]["reason"] == "the key 'gpus' stands 2 times"
+
+
+def test_a_key_said_twice_inside_what_was_said_twice_is_told_by_the_outer(client):
+    told = check_problem(post(client, b'{"a": {"x": 1, "x": 2}, "a": 3}'), 400)
+    assert [fault["field"] for fault in told["faults"]] == ["/a"]
+
+
+def test_many_keys_said_twice_are_answered_short_and_soon(client):
+    body = "{" + ",".join(f'"k{i % 40_000}": 1' for i in range(100_000)) + "}"
+    answer = post(client, body)
+    assert len(check_problem(answer, 400)["faults"]) == 100
+    assert answer.elapsed.total_seconds() < 5
+
+
+def test_equal_keys_of_different_objects_are_no_fault(client):
+    told = check_problem(post(client, b'{"a": {"x": 1}, "b": [{"x": 1}, {"x": 1}], "x": {}}'), 422)
+    assert {"/a", "/b", "/x"} <= {fault["field"] for fault in told["faults"]}
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,9 @@ def test_every_field_of_a_request_is_described(described):
         "Constraints",
         "WorkloadRequest",
         "LayoutChoice",
+        "StatedLayout",
+        "Range",
+        "ZeroRange",
         "TierRequest",
     ):
         for field, schema in described["components"]["schemas"][name]["properties"].items():
@@ -53,14 +56,14 @@ def test_every_error_is_described_as_problem_json(described):
 
 def test_a_question_documents_every_error_it_is_answered_with(described):
     for path in ("/v1/search", "/v1/evaluate"):
-        assert {"200", "400", "413", "415", "422", "503"} <= set(
+        assert {"200", "400", "408", "413", "415", "422", "503"} <= set(
             described["paths"][path]["post"]["responses"]
         )
 
 
 def test_an_import_documents_every_error_it_is_answered_with(described):
     operation = described["paths"]["/v1/models/import"]["post"]
-    assert set(operation["responses"]) == {"200", "400", "413", "415", "422"}
+    assert set(operation["responses"]) == {"200", "400", "408", "413", "415", "422"}
 
 
 def test_every_example_file_is_listed_and_shown(described):

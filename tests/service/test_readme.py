@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.service import readme_table
 from tests.service.conftest import ROOT
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -55,3 +56,29 @@ def test_the_readme_shows_a_command_a_request_and_targets():
     assert COMMANDS
     assert REQUESTS
     assert TARGETS
+
+
+@pytest.fixture(scope="module")
+def tables():
+    return readme_table.shown(), readme_table.printed()
+
+
+def test_the_places_the_readme_shows_are_those_its_command_prints(tables):
+    shown, printed = tables
+    assert len(shown.rows) == readme_table.ROWS
+    for told, found in zip(shown.rows, printed.rows, strict=False):
+        for column in ("#", "TP", "CP", "PP×V", "DP"):
+            assert told[column] == found[column], "run `make readme`"
+        assert float(told["step s"]) == pytest.approx(float(found["step s"]), abs=0.01), "run `make readme`"
+        assert told["peak/limit GB"] == found["peak/limit GB"], "run `make readme`"
+
+
+def test_the_space_the_readme_tells_is_the_one_its_command_prints(tables):
+    shown, printed = (readme_table.WALL.sub("", table.space) for table in tables)
+    assert shown == readme_table.shortened(printed), "run `make readme`"
+
+
+def test_the_readme_table_is_in_the_form_that_make_readme_writes(tables):
+    shown, _ = tables
+    (block,) = readme_table.BLOCK.findall(README)
+    assert block == readme_table.block_of(shown)
