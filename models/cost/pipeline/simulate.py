@@ -1,0 +1,219 @@
+"""Event simulation of a schedule: when every action starts and ends, who waits, what is held.
+
+A rank runs its slots in order; a slot starts when the rank is free and its inputs have arrived.
+A forward needs the stage before, a backward the stage after, of the same micro-batch.
+
+Limits
+------
+A message delays its receiver and occupies nobody: links are not shared, sends never block.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from models.cost.pipeline.actions import Action, Kind, Pair, Schedule, Slot, parts
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Durations:
+    """How long each action takes; slots or seconds."""
+
+    forward: tuple[float, ...]
+    """Of each stage, (S,)."""
+    input_gradient: tuple[float, ...]
+    """Of each stage, (S,)."""
+    weight_gradient: tuple[float, ...]
+    """Of each stage, (S,); a full backward takes both gradients' time."""
+    send: tuple[float, ...]
+    """A message between stage s and s + 1 where they are on different ranks, either way, (S - 1,)."""
+    pair_share: float = 1.0
+    """An overlapped pair's time over its two parts' sum. [1]"""
+
+    @classmethod
+    def of(
+        cls,
+        stages: int,
+        forward: ArrayLike = 1.0,
+        input_gradient: ArrayLike = 1.0,
+        weight_gradient: ArrayLike = 1.0,
+        send: ArrayLike = 0.0,
+        pair_share: float = 1.0,
+    ) -> "Durations":
+        """Spread one value over all stages, or take a value for each.
+
+        >>> Durations.of(2, forward=[1, 2]).forward
+        (1.0, 2.0)
+        """
+        f, i, w = (_spread(value, stages) for value in (forward, input_gradient, weight_gradient))
+        return cls(f, i, w, _spread(send, max(stages - 1, 0)), pair_share)
+
+    def of_action(self, action: Action) -> float:
+        """Return the time of one computation."""
+        if action.kind is Kind.FORWARD:
+            return self.forward[action.stage]
+        if action.kind is Kind.INPUT:
+            return self.input_gradient[action.stage]
+        if action.kind is Kind.WEIGHT:
+            return self.weight_gradient[action.stage]
+        return self.input_gradient[action.stage] + self.weight_gradient[action.stage]
+
+    def of_slot(self, slot: Slot) -> float:
+        """Return the time of a slot; a pair's parts start and end together."""
+        if isinstance(slot, Pair):
+            return self.pair_share * sum(self.of_action(part) for part in parts(slot))
+        return self.of_action(slot)
+
+
+def _spread(value: ArrayLike, length: int) -> tuple[float, ...]:
+    return tuple(np.broadcast_to(np.asarray(value, dtype=np.float64), (length,)).tolist())
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A schedule with times."""
+
+    schedule: Schedule
+    starts: tuple[Array, ...]
+    """Start of each slot of each rank."""
+    ends: tuple[Array, ...]
+    """End of each slot of each rank."""
+
+    @property
+    def span(self) -> float:
+        """First start to last end."""
+        return float(max(ends[-1] for ends in self.ends) - min(starts[0] for starts in self.starts))
+
+    @property
+    def busy(self) -> Array:
+        """Time each rank computes, (p,)."""
+        pairs = zip(self.starts, self.ends, strict=True)
+        return np.array([(ends - starts).sum() for starts, ends in pairs])
+
+    @property
+    def own_spans(self) -> Array:
+        """Each rank's first start to its own last end, (p,)."""
+        pairs = zip(self.starts, self.ends, strict=True)
+        return np.array([ends[-1] - starts[0] for starts, ends in pairs])
+
+    @property
+    def idle(self) -> Array:
+        """Time each rank waits within the whole span, (p,)."""
+        return self.span - self.busy
+
+    @property
+    def idle_inside(self) -> Array:
+        """Time each rank waits between its own first start and last end, (p,)."""
+        return self.own_spans - self.busy
+
+    @property
+    def bubble_of_total(self) -> float:
+        """Idle over all ranks' time. [1]."""
+        return float(self.idle.sum() / (self.span * self.schedule.ranks))
+
+    @property
+    def bubble_of_compute(self) -> float:
+        """Idle over busy time. [1]."""
+        return float(self.idle.sum() / self.busy.sum())
+
+    def slots(self, rank: int) -> Iterator[tuple[Slot, float, float]]:
+        """Each slot of a rank with its start and end."""
+        times = zip(self.starts[rank].tolist(), self.ends[rank].tolist(), strict=True)
+        for slot, (start, end) in zip(self.schedule.orders[rank], times, strict=True):
+            yield slot, start, end
+
+
+def simulate(schedule: Schedule, durations: Durations | None = None) -> Timeline:
+    """Run a schedule; forwards and both gradients take 1 unless told.
+
+    Raises
+    ------
+    ValueError
+        The orders wait for each other for ever.
+
+    Examples
+    --------
+    >>> from models.cost.pipeline.looped import one_f_one_b
+    >>> timeline = simulate(one_f_one_b(4, 8))
+    >>> timeline.span, timeline.idle.tolist()
+    (33.0, [9.0, 9.0, 9.0, 9.0])
+    """
+    run = _Run(schedule, durations or Durations.of(schedule.stages))
+    pending = list(range(schedule.ranks))
+    while pending:
+        pending += run.advance(pending.pop())
+    stuck = [
+        order[len(ends)]
+        for order, ends in zip(schedule.orders, run.ends, strict=True)
+        if len(ends) < len(order)
+    ]
+    if stuck:
+        raise ValueError(f"{schedule.name}: the ranks wait for each other, next are {stuck}")
+    return Timeline(schedule, _arrays(run.starts), _arrays(run.ends))
+
+
+def _arrays(lists: Sequence[Sequence[float]]) -> tuple[Array, ...]:
+    return tuple(np.array(times, dtype=np.float64) for times in lists)
+
+
+class _Run:
+    """Every rank as far as its inputs let it run."""
+
+    def __init__(self, schedule: Schedule, durations: Durations) -> None:
+        self.schedule, self.durations = schedule, durations
+        self.starts: list[list[float]] = [[] for _ in schedule.orders]
+        self.ends: list[list[float]] = [[] for _ in schedule.orders]
+        self._last = schedule.stages - 1
+        self._arrived: dict[tuple[bool, int, int], float] = {}
+        self._waiting: dict[tuple[bool, int, int], int] = {}
+
+    def advance(self, rank: int) -> list[int]:
+        """Run a rank until an input is missing; return the ranks its outputs set going."""
+        order, starts, ends = self.schedule.orders[rank], self.starts[rank], self.ends[rank]
+        woken: list[int] = []
+        while len(ends) < len(order):
+            slot = order[len(ends)]
+            start = ends[-1] if ends else 0.0
+            for action in parts(slot):
+                need = self._need(action)
+                if need is not None and need not in self._arrived:
+                    self._waiting[need] = rank
+                    return woken
+                start = max(start, self._arrived[need]) if need is not None else start
+            end = start + self.durations.of_slot(slot)
+            starts.append(start)
+            ends.append(end)
+            woken += [found for action in parts(slot) for found in self._deliver(action, end)]
+        return woken
+
+    def _need(self, action: Action) -> tuple[bool, int, int] | None:
+        """What an action waits for: (is forward, its stage, micro-batch) as delivered there."""
+        kind, stage, micro_batch = action
+        if kind is Kind.FORWARD:
+            return (True, stage, micro_batch) if stage else None
+        if kind is Kind.WEIGHT:
+            return None
+        return (True, stage + 1, micro_batch) if stage == self._last else (False, stage, micro_batch)
+
+    def _deliver(self, action: Action, end: float) -> list[int]:
+        """Hand an output to the next stage, or the last forward to its backward."""
+        kind, stage, micro_batch = action
+        forward = kind is Kind.FORWARD
+        if kind is Kind.WEIGHT or (stage == 0 and not forward):
+            return []
+        to = stage + 1 if forward else stage - 1
+        key = (forward, to, micro_batch)
+        self._arrived[key] = end + self._message(stage, to, micro_batch)
+        rank = self._waiting.pop(key, None)
+        return [] if rank is None else [rank]
+
+    def _message(self, stage: int, to: int, micro_batch: int) -> float:
+        if to > self._last:
+            return 0.0
+        place = self.schedule.rank_of
+        apart = place(stage, micro_batch) != place(to, micro_batch)
+        return self.durations.send[min(stage, to)] if apart else 0.0
