@@ -103,8 +103,10 @@ def step_time(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Set
     pace = paced[rows, limiting]
     computing = (per_stage["compute_s"] + per_stage["recompute_s"])[rows, limiting]
     parts["pp_exposed_s"] = pp_exposed(table, traffic.pp, computing, setting)
+    taken = pp_hidden(table, traffic.pp, computing, setting)[:, None]
+    free = np.maximum(per_stage["compute_s"] + per_stage["recompute_s"] - taken, 0.0)
     parts["dp_exposed_s"] = dp_exposed(
-        table, traffic.dp, per_stage["compute_s"], per_stage["recompute_s"], setting
+        table, traffic.dp, np.minimum(per_stage["compute_s"], free), free, setting
     )
     if not profile.real_valued_stages:
         parts["pp_exposed_s"] = parts["pp_exposed_s"] + traffic.tied_embedding.seconds
@@ -163,12 +165,20 @@ def pp_exposed(table: LayoutTable, traffic: PipelineTraffic, computing: Array, s
     return np.where(table.pp > 1, edges + steady, 0.0)
 
 
+def pp_hidden(table: LayoutTable, traffic: PipelineTraffic, computing: Array, setting: Setting) -> Array:
+    """PP of a micro-batch that runs behind its compute: only interleaving sends behind compute, (N,)."""
+    if setting.profile.pp_hidden:
+        return np.zeros(len(table))
+    return np.where(table.vpp > 1, np.minimum(2 * table.vpp * traffic.message_seconds, computing), 0.0)
+
+
 def dp_exposed(
-    table: LayoutTable, traffic: DataTraffic, compute: Array, again: Array, setting: Setting
+    table: LayoutTable, traffic: DataTraffic, compute: Array, working: Array, setting: Setting
 ) -> Array:
     """DP traffic the step waits for on its slowest stage, (N,).
 
-    Overlapped, traffic hides behind compute alone (what waits for TP, CP or EP has the wires busy):
+    Overlapped, traffic hides behind compute alone (what waits for TP, CP or EP has the wires busy), and
+    behind compute that hides nothing else:
     a gather before a forward behind that forward, f; a gather before a backward and a reduction share
     one backward, b, recompute included. With R reductions of r seconds, W_f and W_b gathers of w,
 
@@ -178,8 +188,8 @@ def dp_exposed(
 
     Parameters
     ----------
-    compute, again : (N, S)
-        Compute and recompute of one micro-batch. [s]
+    compute, working : (N, S)
+        Compute of one micro-batch without and with recompute, less what PP already hides behind. [s]
     """
     if setting.profile.dp_hidden:
         return np.zeros(len(table))
@@ -190,7 +200,7 @@ def dp_exposed(
     forward_gathers = gathers - backward_gathers
     overlapped = (table.dp_overlap == 1)[:, None]
     forward = np.where(overlapped, compute * FORWARD_SHARE, 0.0)
-    backward = np.where(overlapped, compute * (1 - FORWARD_SHARE) + again, 0.0)
+    backward = np.where(overlapped, working - compute * FORWARD_SHARE, 0.0)
     gather = traffic.weight_seconds / np.maximum(gathers, 1.0)
     reduction = traffic.gradient_seconds / reductions
     left = np.maximum(backward - np.where(backward_gathers > 0, gather, 0.0), 0.0)
