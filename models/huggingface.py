@@ -12,8 +12,9 @@ from models.architecture import Architecture
 from models.errors import Fault, InvalidField
 from models.huggingface_decoder import NAMELESS_KEYS, read_decoder
 from models.huggingface_families import FAMILIES, NAMELESS
-from models.huggingface_fields import MOST_FIELDS, Fields, nearest, shown
-from models.huggingface_refused import HARMLESS, REFUSED, REFUSED_FIELDS
+from models.huggingface_family import EXPERT_COUNT_KEYS
+from models.huggingface_fields import LONGEST_NAME, MOST_FIELDS, Fields, as_flag, nearest, shown
+from models.huggingface_refused import HARMLESS, REFUSED, REFUSED_BEGINNINGS, REFUSED_FIELDS
 
 LANGUAGE_CONFIGS = ("text_config", "llm_config", "language_config")
 """Where a vision-language configuration keeps its decoder."""
@@ -88,12 +89,17 @@ def _name(config: Mapping[str, Any]) -> str | None:
 def _language_part(config: Mapping[str, Any], field: str) -> tuple[Mapping[str, Any], str, list[str]]:
     """The decoder's own configuration, its pointer, and a warning for each tower left out."""
     _refuse_by_name(config, field)
+    broken = [k for k in LANGUAGE_CONFIGS if config.get(k) and not isinstance(config[k], dict)]
+    if broken:
+        reason, fix = "is not an object", "State its fields, or leave it out."
+        raise InvalidField(*(Fault(f"{field}/{k}", shown(config[k]), reason, fix) for k in broken))
     key = next((k for k in LANGUAGE_CONFIGS if isinstance(config.get(k), dict)), None)
     towers = {k: v for k, v in config.items() if k.endswith("_config") and isinstance(v, dict) and k != key}
     warnings = [_left_out(k, v) for k, v in towers.items() if k not in NOT_TOWERS]
     if key is None:
         return config, field, warnings
     inner = dict(config[key])
+    _check_outside(config, inner, field)
     outer_decides = shown(config.get("model_type")) not in TIED_INSIDE
     if outer_decides and config.get("tie_word_embeddings") is not None:
         inner["tie_word_embeddings"] = config["tie_word_embeddings"]
@@ -103,6 +109,21 @@ def _language_part(config: Mapping[str, Any], field: str) -> tuple[Mapping[str, 
         raise InvalidField(Fault(f"{pointer}/model_type", None, reason, "State the decoder's family."))
     _refuse_by_name(inner, pointer)
     return inner, pointer, warnings
+
+
+def _check_outside(config: Mapping[str, Any], inner: Mapping[str, Any], field: str) -> None:
+    """Raise for what stands beside the decoder's configuration and contradicts it."""
+    faults = [
+        Fault(f"{field}/{key}", shown(config[key]), "says otherwise than the decoder within", "Leave it out.")
+        for key in EXPERT_COUNT_KEYS
+        if config.get(key) and config[key] != inner.get(key)
+    ]
+    tied = config.get("tie_word_embeddings")
+    if tied is not None and not isinstance(tied, bool):
+        pointer = f"{field}/tie_word_embeddings"
+        faults.append(Fault(pointer, shown(tied), "is neither true nor false", as_flag(tied)))
+    if faults:
+        raise InvalidField(*faults)
 
 
 def _left_out(tower: str, config: Mapping[str, Any]) -> str:
@@ -130,15 +151,21 @@ def _refuse_by_name(config: Mapping[str, Any], field: str) -> None:
     faults += [
         Fault(
             f"{field}/{key}",
-            shown(config[key]),
+            shown(value),
             f"cannot be reckoned with: {missing}",
             "Send a plain decoder.",
         )
-        for key, missing in REFUSED_FIELDS.items()
-        if config.get(key) is not None
+        for key, value in config.items()
+        if (missing := _missing_of(key)) and value
     ]
     if faults:
         raise InvalidField(*faults)
+
+
+def _missing_of(key: str) -> str | None:
+    """What we do not model of the layers that have such a field; None of any other field."""
+    begun = (missing for begin, missing in REFUSED_BEGINNINGS.items() if key.startswith(begin))
+    return REFUSED_FIELDS.get(key) or next(begun, None)
 
 
 def _kind(config: Mapping[str, Any], field: str) -> str | None:
@@ -148,6 +175,19 @@ def _kind(config: Mapping[str, Any], field: str) -> str | None:
         return None
     if isinstance(kind, str) and kind in FAMILIES:
         return kind
-    near = nearest(kind, tuple(FAMILIES), 0.6) if isinstance(kind, str) else None
+    near = _meant(kind) if isinstance(kind, str) else None
     fix = f"Did you mean {near!r}?" if near else f"Known: {', '.join(sorted(FAMILIES))}."
     raise InvalidField(Fault(f"{field}/model_type", shown(kind), "is no family whose layers we know", fix))
+
+
+def _meant(kind: str) -> str | None:
+    """The family a misspelt one means; never one of another generation, whose layers may differ.
+
+    >>> _meant("mixtrl"), _meant("gemma3"), _meant("qwen4")
+    ('mixtral', 'gemma3_text', None)
+    """
+    if f"{kind}_text" in FAMILIES:
+        return f"{kind}_text"
+    digits = [c for c in kind[:LONGEST_NAME] if c.isdigit()]
+    alike = [family for family in FAMILIES if [c for c in family if c.isdigit()] == digits]
+    return nearest(kind.lower(), alike, 0.8)

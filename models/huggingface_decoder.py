@@ -7,6 +7,7 @@ from models.huggingface_experts import read_experts, says_experts
 from models.huggingface_family import (
     DECIDED_BY_SHAPE,
     EXPERT_COUNT_KEYS,
+    EXPERT_KEYS,
     TOP_K_KEYS,
     USUAL_KEYS,
     Family,
@@ -18,6 +19,7 @@ LARGEST_ARCHITECTURE = 10**15
 """Parameters; beyond any plan, and near where products of bytes leave 64 bits."""
 WIDEST_HEAD = 100_000
 """Of either part of a latent head."""
+LATENT_KEYS = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 OWN_KEYS = ("name", "nominal_parameters", "nominal_active_parameters")
 """Ours, allowed beside the others where no family is named."""
 NAMELESS_KEYS = (
@@ -34,7 +36,8 @@ def read_decoder(fields: Fields, family: Family, *, nameless: bool) -> dict[str,
     keys = {**USUAL_KEYS, **family.keys}
     values = _widths(fields, family, keys) | _switched(fields, family)
     values |= _window(fields, family, values["layers"])
-    if family.latent or (nameless and fields.stated("kv_lora_rank") is not None):
+    latent = family.latent or (nameless and fields.stated("kv_lora_rank") is not None)
+    if latent:
         values |= _latent(fields, values["heads"])
     else:
         values |= _grouped(fields, values, keys)
@@ -53,8 +56,23 @@ def read_decoder(fields: Fields, family: Family, *, nameless: bool) -> dict[str,
     values["mtp_layers"] = mtp or 0
     if nameless:
         values |= {key: fields.optional_count(key, high=LARGEST_ARCHITECTURE) for key in OWN_KEYS[1:]}
+    if not nameless:
+        _refuse_unread(fields, family)
     _check_size(fields, values)
     return values
+
+
+def _refuse_unread(fields: Fields, family: Family) -> None:
+    """Note experts and latent attention in a family that has none, and fields its experts do not have."""
+    for key in (*EXPERT_KEYS, *LATENT_KEYS):
+        value = fields.config.get(key)
+        one = key in EXPERT_COUNT_KEYS and value == 1
+        if key not in fields.read and value and not one:
+            part = "latent attention" if key in LATENT_KEYS else "experts"
+            having = family.latent if key in LATENT_KEYS else family.experts is not None
+            reason = f"means nothing to {fields.config.get('model_type')}"
+            reason += f", whose {part} are described otherwise" if having else f", which has no {part}"
+            fields.fault(key, reason, "Leave it out, or state the model_type whose layers these are.")
 
 
 def _widths(fields: Fields, family: Family, keys: dict[str, str]) -> dict[str, Any]:
@@ -119,7 +137,7 @@ def _check_groups(fields: Fields, values: dict[str, Any], key: str) -> None:
 def _latent(fields: Fields, heads: int | None) -> dict[str, Any]:
     """Multi-head latent attention; `num_key_value_heads` means nothing beside it."""
     fields.read.update(("num_key_value_heads", "head_dim"))
-    if "q_lora_rank" not in fields.config:
+    if "q_lora_rank" not in fields.config and "q_lora_rank" not in fields.family_defaults:
         fields.assume("q_lora_rank", None, "not stated: queries are projected directly")
     parts: dict[str, Any] = {
         "query_lora_rank": fields.optional_count("q_lora_rank"),
@@ -141,6 +159,9 @@ def _window(fields: Fields, family: Family, layers: int | None) -> dict[str, Any
     if unknown:
         reason = f"{', '.join(unknown)[:80]} layers are not modelled"
         fields.fault("layer_types", reason, "Only attention layers are.")
+    if family.window_flag and not fields.flag(family.window_flag):
+        fields.read.update(key for key in (family.window, family.full_attention_first) if key)
+        return {}
     window = fields.optional_count(family.window, low=0, high=LONGEST)
     every = (
         fields.optional_count(family.full_attention_every_key) if family.full_attention_every_key else None
@@ -148,7 +169,7 @@ def _window(fields: Fields, family: Family, layers: int | None) -> dict[str, Any
     every = every or family.full_attention_every
     key = family.full_attention_first
     first = fields.optional_count(key, low=0, high=DEEPEST) if key else None
-    if not window or layers is None or (family.window_flag and not fields.flag(family.window_flag)):
+    if not window or layers is None:
         return {}
     if kinds is not None:
         sliding = sum(kind in ("sliding_attention", "chunked_attention") for kind in kinds)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from models.architecture import MixtureOfExperts
-from models.huggingface_family import EXPERT_COUNT_KEYS, TOP_K_KEYS, Experts
+from models.huggingface_family import EXPERT_COUNT_KEYS, EXPERT_KEYS, TOP_K_KEYS, Experts
 from models.huggingface_fields import DEEPEST, Fields
 
 
@@ -17,15 +17,16 @@ def read_experts(
     fields: Fields, experts: Experts, values: dict[str, Any], *, nameless: bool
 ) -> MixtureOfExperts | None:
     """The mixture of experts; None in a dense configuration, and after a fault."""
-    unstated = all(fields.stated(key) in (None, 0) for key in EXPERT_COUNT_KEYS)
-    if not experts.required and not nameless and unstated:
-        fields.read.update(TOP_K_KEYS)
+    if not experts.required and not nameless and _says_it_is_dense(fields):
+        fields.read.update(EXPERT_KEYS)
         return None
     count, chosen = fields.count(*EXPERT_COUNT_KEYS), fields.count(*TOP_K_KEYS)
     width = _expert_width(fields, experts, values["ffn"], nameless=nameless)
     if count and chosen and chosen > count:
         key = fields.spelling(TOP_K_KEYS)
         fields.fault(key, f"a token cannot visit {chosen} of {count} experts", f"State at most {count}.")
+    if not nameless:
+        _must_say(fields, experts)
     pattern = _pattern(fields, experts, values["layers"])
     if count is None or chosen is None or width is None or pattern is None or chosen > count:
         return None
@@ -40,6 +41,21 @@ def read_experts(
         **_groups(fields, count),
         **experts.fixed,
     )
+
+
+def _says_it_is_dense(fields: Fields) -> bool:
+    """Whether the count of experts is stated as none, and no expert is described beside it."""
+    fields.read.update((*EXPERT_COUNT_KEYS, *TOP_K_KEYS))
+    said = any(key in fields.config for key in EXPERT_COUNT_KEYS)
+    return said and not any(fields.config.get(key) for key in (*EXPERT_COUNT_KEYS, *TOP_K_KEYS))
+
+
+def _must_say(fields: Fields, experts: Experts) -> None:
+    """Note shared experts and leading dense layers that neither the file nor its family states."""
+    for key in (experts.shared_count, experts.dense_first):
+        if key and key not in fields.config and key not in fields.family_defaults:
+            reason = "is missing, and the architecture is not known without it"
+            fields.fault(key, reason, "State a whole number; 0 for none.")
 
 
 def _groups(fields: Fields, count: int) -> dict[str, int]:

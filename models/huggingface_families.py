@@ -6,6 +6,7 @@ package has no class (internlm, internlm2, baichuan, chatglm). A new family is a
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from models import huggingface_shapes as shapes
 from models.huggingface_families_sparse import (
@@ -39,14 +40,19 @@ GPTJ = Family(
 LLAMA_FLAGS = ATTENTION_BIAS | {"mlp_bias": "mlp_bias"}
 LLAMA = Family(flags=LLAMA_FLAGS)
 PLAIN = Family()
-GLM = Family(flags=QKV_BIAS, defaults={"attention_bias": True, "head_dim": 128})
+GLM = Family(flags=QKV_BIAS, defaults={"attention_bias": True, "head_dim": 128, "num_key_value_heads": 2})
+QWEN_WINDOW = WINDOW | {"max_window_layers": 28}
 QWEN2 = Family(
-    fixed={"qkv_bias": True}, window_flag="use_sliding_window", full_attention_first="max_window_layers"
+    fixed={"qkv_bias": True},
+    defaults=QWEN_WINDOW,
+    window_flag="use_sliding_window",
+    full_attention_first="max_window_layers",
 )
+QWEN2_VL_TEXT = replace(QWEN2, defaults=WINDOW | {"max_window_layers": 80, "num_key_value_heads": 8})
 QWEN3 = Family(
     fixed=PER_HEAD,
     flags=ATTENTION_BIAS,
-    defaults={"head_dim": 128},
+    defaults=QWEN_WINDOW | {"head_dim": 128},
     window_flag="use_sliding_window",
     full_attention_first="max_window_layers",
 )
@@ -69,17 +75,19 @@ FAMILIES: Mapping[str, Family] = {
     "granite": LLAMA,
     "helium": Family(flags=QKV_BIAS | {"mlp_bias": "mlp_bias"}, defaults={"head_dim": 128}),
     "arcee": Family(flags=LLAMA_FLAGS, fixed={"gated_mlp": False}),
-    "smollm3": Family(flags=LLAMA_FLAGS, defaults=TIED, window_flag="use_sliding_window"),
+    "smollm3": Family(
+        flags=LLAMA_FLAGS, defaults=TIED | {"num_key_value_heads": 4}, window_flag="use_sliding_window"
+    ),
     "seed_oss": Family(
         flags={
             "qkv_bias": "attention_bias",
             "attention_output_bias": "attention_out_bias",
             "mlp_bias": "mlp_bias",
         },
-        defaults={"attention_bias": True, "head_dim": 128},
+        defaults={"attention_bias": True, "head_dim": 128, "num_key_value_heads": 8},
     ),
-    "mistral": PLAIN,
-    "ministral3": Family(defaults={"head_dim": 128}),
+    "mistral": Family(defaults=WINDOW | {"num_key_value_heads": 8}),
+    "ministral3": Family(defaults={"head_dim": 128, "num_key_value_heads": 8}),
     "phi3": PLAIN,
     "baichuan": PLAIN,
     "internlm": Family(flags={"qkv_bias": "bias", "attention_output_bias": "bias"}, defaults={"bias": True}),
@@ -88,7 +96,7 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "internlm3": Family(
         flags={"qkv_bias": "qkv_bias", "attention_output_bias": "bias", "mlp_bias": "bias"},
-        defaults={"head_dim": 128},
+        defaults={"head_dim": 128, "num_key_value_heads": 2},
     ),
     "exaone": Family(keys={"layers": "num_layers"}),
     "exaone4": Family(
@@ -99,13 +107,13 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "ernie4_5": Family(
         flags={"qkv_bias": "use_bias", "attention_output_bias": "use_bias", "mlp_bias": "use_bias"},
-        defaults=TIED | {"head_dim": 128},
+        defaults=TIED | {"head_dim": 128, "num_key_value_heads": 2},
     ),
     "hunyuan_v1_dense": Family(fixed=PER_HEAD, flags=ATTENTION_BIAS),
-    "minicpm3": Family(flags=LLAMA_FLAGS, latent=True, defaults=TIED),
+    "minicpm3": Family(flags=LLAMA_FLAGS, latent=True, defaults=TIED | {"q_lora_rank": 768}),
     "glm": GLM,
     "glm4": Family(flags=GLM.flags, defaults=GLM.defaults, fixed={"norms_per_layer": 4}),
-    "glm4v_text": Family(fixed={"qkv_bias": True, "norms_per_layer": 4}),
+    "glm4v_text": Family(fixed={"qkv_bias": True, "norms_per_layer": 4}, defaults={"num_key_value_heads": 2}),
     "chatglm": Family(
         keys={
             "layers": "num_layers",
@@ -122,15 +130,15 @@ FAMILIES: Mapping[str, Family] = {
     "qwen2": QWEN2,
     "qwen2_vl": QWEN2,
     "qwen2_5_vl": QWEN2,
-    "qwen2_vl_text": QWEN2,
-    "qwen2_5_vl_text": QWEN2,
+    "qwen2_vl_text": QWEN2_VL_TEXT,
+    "qwen2_5_vl_text": QWEN2_VL_TEXT,
     "qwen3": QWEN3,
     "qwen3_vl_text": QWEN3,
     "gemma": Family(flags=ATTENTION_BIAS, defaults=GEMMA_DEFAULTS),
     "gemma2": Family(
         fixed={"norms_per_layer": 4},
         flags=ATTENTION_BIAS,
-        defaults=GEMMA_DEFAULTS | WINDOW,
+        defaults=GEMMA_DEFAULTS | WINDOW | {"num_key_value_heads": 4},
         full_attention_every=2,
     ),
     "gemma3_text": Family(
@@ -159,7 +167,7 @@ FAMILIES: Mapping[str, Family] = {
     "gpt_neo": Family(
         keys=NO_GROUPS_NO_WIDTH | {"layers": "num_layers", "heads": "num_heads"},
         fixed=PLAIN_LAYER_NORM | {"attention_output_bias": True, "mlp_bias": True},
-        defaults=TIED,
+        defaults=TIED | {"window_size": 256},
         learned_positions=True,
         shape=shapes.gpt_neo,
     ),
@@ -201,7 +209,8 @@ FAMILIES: Mapping[str, Family] = {
     "starcoder2": Family(
         fixed=PLAIN_LAYER_NORM,
         flags={"qkv_bias": "use_bias", "attention_output_bias": "use_bias", "mlp_bias": "use_bias"},
-        defaults=TIED | {"use_bias": True},
+        defaults=TIED | {"use_bias": True, "num_key_value_heads": 2},
+        shape=shapes.starcoder2,
     ),
     "stablelm": Family(
         fixed={"norm": "layer"},

@@ -31,23 +31,29 @@ def deepseek_experts(*, corrected: bool) -> Experts:
     )
 
 
-DEEPSEEK_V3 = Family(flags=ATTENTION_BIAS, latent=True, experts=deepseek_experts(corrected=True))
+LOW_RANK_QUERIES = {"q_lora_rank": 1536}
+ONE_SHARED_ONE_DENSE = {"n_shared_experts": 1, "first_k_dense_replace": 1}
+DEEPSEEK_V3 = Family(
+    flags=ATTENTION_BIAS, latent=True, defaults=LOW_RANK_QUERIES, experts=deepseek_experts(corrected=True)
+)
 QWEN_EXPERTS = Experts(every="decoder_sparse_step", dense_layers="mlp_only_layers", required=False)
 QWEN3_MOE = Family(
     fixed=PER_HEAD,
     flags=ATTENTION_BIAS,
+    defaults={"num_key_value_heads": 4},
     window_flag="use_sliding_window",
     experts=QWEN_EXPERTS,
 )
 GLM4_MOE = Family(
     flags=QKV_BIAS,
+    defaults=ONE_SHARED_ONE_DENSE,
     switches={"use_qk_norm": PER_HEAD},
     experts=deepseek_experts(corrected=True),
 )
 MIXTRAL_EXPERTS = Experts(ffn="intermediate_size")
 
 SPARSE_FAMILIES: Mapping[str, Family] = {
-    "mixtral": Family(experts=MIXTRAL_EXPERTS),
+    "mixtral": Family(defaults={"num_key_value_heads": 8}, experts=MIXTRAL_EXPERTS),
     "granitemoe": Family(flags=ATTENTION_BIAS, experts=MIXTRAL_EXPERTS),
     "granitemoeshared": Family(
         flags=ATTENTION_BIAS,
@@ -56,11 +62,12 @@ SPARSE_FAMILIES: Mapping[str, Family] = {
     "phimoe": Family(
         fixed={"norm": "layer"},
         flags=ATTENTION_BIAS | {"head_bias": "lm_head_bias"},
+        defaults={"num_key_value_heads": 8},
         experts=MIXTRAL_EXPERTS,
     ),
     "qwen2_moe": Family(
         flags={"qkv_bias": "qkv_bias"},
-        defaults={"qkv_bias": True, "shared_expert_intermediate_size": 5632},
+        defaults={"qkv_bias": True, "shared_expert_intermediate_size": 5632, "max_window_layers": 28},
         experts=Experts(
             shared_width="shared_expert_intermediate_size",
             every="decoder_sparse_step",
@@ -84,16 +91,19 @@ SPARSE_FAMILIES: Mapping[str, Family] = {
     "glm4_moe_lite": Family(
         flags=ATTENTION_BIAS,
         latent=True,
-        defaults={"first_k_dense_replace": 1},
+        defaults=ONE_SHARED_ONE_DENSE | {"q_lora_rank": 768},
         experts=deepseek_experts(corrected=True),
     ),
     "glm4_moe": GLM4_MOE,
     "glm4v_moe_text": Family(
-        flags=QKV_BIAS, defaults={"attention_bias": True}, experts=deepseek_experts(corrected=True)
+        flags=QKV_BIAS,
+        defaults=ONE_SHARED_ONE_DENSE | {"attention_bias": True},
+        experts=deepseek_experts(corrected=True),
     ),
     "dots1": Family(
         fixed=PER_HEAD,
         flags=ATTENTION_BIAS,
+        defaults={"max_window_layers": 62},
         experts=deepseek_experts(corrected=True),
         full_attention_first="max_window_layers",
     ),
@@ -101,11 +111,17 @@ SPARSE_FAMILIES: Mapping[str, Family] = {
     "solar_open": Family(
         keys={"ffn": "moe_intermediate_size"},
         flags=QKV_BIAS,
-        defaults={"head_dim": 128},
+        defaults={"head_dim": 128, "num_key_value_heads": 8, "n_shared_experts": 1},
         experts=Experts(shared_count="n_shared_experts", fixed=SCORE_CORRECTION),
     ),
     "ernie4_5_moe": Family(
-        defaults=TIED | {"moe_layer_start_index": 1, "moe_layer_end_index": -1, "moe_num_shared_experts": 2},
+        defaults=TIED
+        | {
+            "num_key_value_heads": 4,
+            "moe_layer_start_index": 1,
+            "moe_layer_end_index": -1,
+            "moe_num_shared_experts": 2,
+        },
         not_modelled={"use_bias": "its biases, which experts are without, are not modelled"},
         experts=Experts(
             shared_count="moe_num_shared_experts",
@@ -117,7 +133,7 @@ SPARSE_FAMILIES: Mapping[str, Family] = {
     ),
     "minimax_m2": Family(
         fixed=FULL,
-        defaults={"head_dim": 128},
+        defaults={"head_dim": 128, "num_key_value_heads": 8},
         experts=Experts(ffn="intermediate_size", fixed=SCORE_CORRECTION),
     ),
     "exaone_moe": Family(
@@ -135,13 +151,18 @@ SPARSE_FAMILIES: Mapping[str, Family] = {
     "gpt_oss": Family(
         fixed={"attention_sinks": True},
         flags=ATTENTION_BIAS,
-        defaults={"attention_bias": True, "head_dim": 64, "sliding_window": 128},
+        defaults={"attention_bias": True, "head_dim": 64, "num_key_value_heads": 8, "sliding_window": 128},
         full_attention_every=2,
         experts=Experts(ffn="intermediate_size", fixed={"router_bias": True, "expert_bias": True}),
     ),
     "llama4_text": Family(
         flags=ATTENTION_BIAS,
-        defaults={"head_dim": 128, "attention_chunk_size": 8192},
+        defaults={
+            "head_dim": 128,
+            "num_key_value_heads": 8,
+            "intermediate_size_mlp": 16384,
+            "attention_chunk_size": 8192,
+        },
         window="attention_chunk_size",
         chunked=True,
         full_attention_every=4,

@@ -8,6 +8,11 @@ from models.huggingface_fields import Fields
 
 EXPERT_COUNT_KEYS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 TOP_K_KEYS = ("num_experts_per_tok", "experts_per_token", "moe_k")
+EXPERT_KEYS = (
+    *EXPERT_COUNT_KEYS, "n_shared_experts", "num_shared_experts", "first_k_dense_replace",
+    "shared_expert_intermediate_size", "moe_intermediate_size", "mlp_layer_types", "mlp_only_layers",
+)  # fmt: skip
+"""Fields that mean something only beside routed experts."""
 DECIDED_BY_SHAPE = ""
 """In place of a field's name: the family's `shape` decides."""
 USUAL_KEYS: Mapping[str, str] = {

@@ -40,8 +40,10 @@ class Fields:
         return f"{self.field}/{key[:LONGEST_NAME].replace('~', '~0').replace('/', '~1')}"
 
     def fault(self, key: str, reason: str, fix: str) -> None:
-        """Note what is wrong with a field."""
-        self.faults.append(Fault(self.pointer(key), shown(self.config.get(key)), reason, fix))
+        """Note, once, what is wrong with a field."""
+        fault = Fault(self.pointer(key), shown(self.config.get(key)), reason, fix)
+        if fault not in self.faults:
+            self.faults.append(fault)
 
     def assume(self, key: str, value: Any, why: str) -> None:
         """Note, once, a value taken for a field that is not stated."""
@@ -132,8 +134,8 @@ class Fields:
             return value
         assumed = bool(self.family_defaults.get(key, default))
         if value is not None:
-            self.fault(key, "is neither true nor false", f"Try {str(assumed).lower()}.")
-        elif assumed:
+            self.fault(key, "is neither true nor false", as_flag(value))
+        else:
             self.assume(key, assumed, "default of the family")
         return assumed
 
@@ -193,10 +195,22 @@ def shown(value: Any) -> Any:
 
 
 def _as_number(value: Any, low: int, high: int) -> str:
-    """Suggest the whole number a string or a float all but is."""
+    """Suggest the whole number a string or a float is."""
     try:
-        number = int(value[:40]) if isinstance(value, str) else round(value)
+        number = int(value[:40]) if isinstance(value, str) else int(value)
+        if isinstance(value, float) and number != value:
+            return "State a whole number."
     except (ValueError, TypeError, OverflowError):
         return "State a whole number."
     plain = not isinstance(value, bool) and low <= number <= high
     return f"Try {number}." if plain else "State a whole number."
+
+
+def as_flag(value: Any) -> str:
+    """Suggest the flag a string or a number spells.
+
+    >>> as_flag("True"), as_flag(0), as_flag("maybe")
+    ('Try true.', 'Try false.', 'State true or false.')
+    """
+    meant = {"true": "true", "1": "true", "false": "false", "0": "false"}.get(str(shown(value)).lower())
+    return f"Try {meant}." if meant else "State true or false."

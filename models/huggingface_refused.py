@@ -2,6 +2,10 @@
 
 from collections.abc import Mapping
 
+RECURRENT = "its recurrent layers are not modelled"
+CROSS = "its cross-attention is not modelled"
+SHARED_CACHE = "layers that share keys and values are not modelled"
+INDEXER = "the indexer of its sparse attention is not modelled"
 STATE_SPACE = "its state-space (Mamba) layers are not modelled"
 LINEAR = "its linear-attention layers are not modelled"
 ENCODER = "it is no decoder-only transformer"
@@ -21,9 +25,21 @@ REFUSED: Mapping[str, str] = {
     "bailing_hybrid": LINEAR,
     "olmo_hybrid": LINEAR,
     "zaya": STATE_SPACE,
-    "recurrent_gemma": "its recurrent layers are not modelled",
-    "rwkv": "its recurrent layers are not modelled",
-    "xlstm": "its recurrent layers are not modelled",
+    "recurrent_gemma": RECURRENT,
+    "rwkv": RECURRENT,
+    "rwkv5": RECURRENT,
+    "rwkv6": RECURRENT,
+    "rwkv7": RECURRENT,
+    "xlstm": RECURRENT,
+    "samba": STATE_SPACE,
+    "hymba": STATE_SPACE,
+    "phi4flash": STATE_SPACE,
+    "qwen": "its feed-forward of half the stated width is not modelled",
+    "mimo": "its prediction heads are not modelled",
+    "xglm": "its computed positions are not modelled",
+    "hunyuan": SHARED_CACHE,
+    "hunyuan_v1_moe": "its experts that differ from layer to layer are not modelled",
+    "phi3small": "its block-sparse attention is not modelled",
     "qwen3_next": LINEAR,
     "qwen3_5": LINEAR,
     "qwen3_5_text": LINEAR,
@@ -36,7 +52,7 @@ REFUSED: Mapping[str, str] = {
     "bailing_moe_linear": LINEAR,
     "longcat_flash": "two attentions in a layer, and experts that do nothing, are not modelled",
     "mimo_v2_flash": "two kinds of attention with heads of their own are not modelled",
-    "glm_moe_dsa": "the indexer of its sparse attention is not modelled",
+    "glm_moe_dsa": INDEXER,
     "jetmoe": "experts of its attention are not modelled",
     "diffllama": "its differential attention is not modelled",
     "afmoe": "the gates of its attention are not modelled",
@@ -48,7 +64,7 @@ REFUSED: Mapping[str, str] = {
     "lfm2_moe": "its short-convolution layers are not modelled",
     "nemotron-nas": "layers that each have a shape of their own (block_configs) are not modelled",
     "deci": "layers that each have a shape of their own are not modelled",
-    "deepseek_v32": "the indexer of its sparse attention is not modelled",
+    "deepseek_v32": INDEXER,
     "deepseek_v4": "its compressed sparse attention is not modelled",
     "gemma3n": "its per-layer embeddings are not modelled",
     "gemma3n_text": "its per-layer embeddings are not modelled",
@@ -69,18 +85,31 @@ REFUSED_FIELDS: Mapping[str, str] = {
     "block_configs": "layers that each have a shape of their own are not modelled",
     "hybrid_override_pattern": STATE_SPACE,
     "layers_block_type": STATE_SPACE,
-    "ssm_cfg": STATE_SPACE,
-    "mamba_d_state": STATE_SPACE,
-    "mamba_num_heads": STATE_SPACE,
-    "mamba_d_ssm": STATE_SPACE,
     "attn_layer_period": STATE_SPACE,
     "full_attention_interval": LINEAR,
     "linear_num_key_heads": LINEAR,
     "linear_num_value_heads": LINEAR,
     "linear_attn_config": LINEAR,
+    "linear_conv_kernel_dim": LINEAR,
+    "linear_key_head_dim": LINEAR,
     "attn_type_list": LINEAR,
+    "attn_layer_indices": STATE_SPACE,
+    "time_step_rank": STATE_SPACE,
+    "block_types": RECURRENT,
+    "lru_width": RECURRENT,
+    "num_key_value_heads_per_layer": "layers that each have a shape of their own are not modelled",
+    "cross_attention_layers": CROSS,
+    "add_cross_attention": CROSS,
+    "is_encoder_decoder": ENCODER,
+    "use_cla": SHARED_CACHE,
+    "num_kv_shared_layers": SHARED_CACHE,
+    "index_topk": INDEXER,
+    "peft_type": "training an adapter (LoRA) on frozen weights is not modelled",
 }
-"""Fields only such layers have, whatever the family says."""
+"""Fields only such layers have, whatever the family says; false, zero or empty they mean nothing."""
+
+REFUSED_BEGINNINGS: Mapping[str, str] = {"mamba_": STATE_SPACE, "ssm_": STATE_SPACE}
+"""How the names of more such fields begin."""
 
 ATTENTION_LAYERS = frozenset({"full_attention", "sliding_attention", "chunked_attention", "attention"})
 """Kinds of layer in `layer_types` that have the same parameters."""

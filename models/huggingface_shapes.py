@@ -5,7 +5,7 @@ Each takes the fields and what was read of them so far, and returns fields of `A
 
 from typing import Any
 
-from models.huggingface_fields import LONGEST, Fields
+from models.huggingface_fields import DEEPEST, LONGEST, Fields
 
 
 def four_times(fields: Fields, read: dict[str, Any], key: str) -> dict[str, Any]:
@@ -36,7 +36,7 @@ def gpt_bigcode(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
 def gpt_neo(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
     """Layers with a window, listed one by one or as a pattern that repeats; global and local in turn."""
     shape = four_times(fields, read, "intermediate_size")
-    kinds, layers = fields.stated("attention_layers"), read["layers"]
+    kinds, layers = fields.stated("attention_layers") or _repeated(fields), read["layers"]
     window = fields.optional_count("window_size", high=LONGEST)
     if layers is None or window is None:
         return shape
@@ -45,6 +45,21 @@ def gpt_neo(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
     else:
         sliding = layers // 2
     return shape | ({"sliding_window": window, "sliding_layers": sliding} if sliding else {})
+
+
+def _repeated(fields: Fields) -> list[Any] | None:
+    """The kinds GPT-Neo's pattern lists: [[["global", "local"], 12]] is 12 of each in turn."""
+    pattern = fields.stated("attention_types")
+    if pattern is None:
+        return None
+    try:
+        kinds = [kind for part, times in pattern for _ in range(min(int(times), DEEPEST)) for kind in part]
+    except (TypeError, ValueError):
+        kinds = []
+    if not kinds or not all(kind in ("global", "local") for kind in kinds):
+        fields.fault("attention_types", "is no list of [kinds, times]", 'State [[["global", "local"], 12]].')
+        return None
+    return kinds
 
 
 def falcon(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
@@ -73,6 +88,10 @@ def opt(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
                      f"Only {read['hidden']} is.")  # fmt: skip
     if not fields.flag("do_layer_norm_before", default=True):
         fields.fault("do_layer_norm_before", "norms after the blocks are not modelled", "Only true is.")
+    if fields.flag("_remove_final_layer_norm"):
+        fields.fault(
+            "_remove_final_layer_norm", "a decoder without a last norm is not modelled", "Only false is."
+        )
     positions = fields.count("max_position_embeddings")
     # OPT keeps two rows of its position table for padding (OPTLearnedPositionalEmbedding.offset).
     return {"learned_positions": (positions or 0) + 2, "norm_affine": affine, **_biases(bias)}
@@ -85,7 +104,14 @@ def mpt(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
     inner = fields.inside("attn_config")
     kv_heads = inner.optional_count("kv_n_heads")
     alibi = inner.flag("alibi", default=True)
+    only(inner, "attn_type", "multihead_attention", "grouped_query_attention")
+    for key in ("qk_ln", "qk_gn", "rope"):
+        if inner.flag(key):
+            inner.fault(key, "is not modelled", "Only false is.")
     fields.faults += inner.faults
+    only(fields, "norm_type", "low_precision_layernorm", "layernorm")
+    if fields.stated("ffn_config"):
+        only(fields.inside("ffn_config"), "ffn_type", "mptmlp", into=fields)
     learned = fields.flag("learned_pos_emb", default=True) and not alibi
     positions = fields.count("max_seq_len") if learned else 0
     return {
@@ -103,7 +129,26 @@ def chatglm(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
     groups = fields.optional_count("multi_query_group_num")
     if grouped and groups is None:
         fields.fault("multi_query_group_num", "is missing beside multi_query_attention", "State a number.")
+    for key in ("rmsnorm", "post_layer_norm"):
+        if not fields.flag(key, default=True):
+            fields.fault(key, "another norm, or none at the end, is not modelled", "Only true is.")
     return {"kv_heads": groups if grouped else read["heads"]}
+
+
+def starcoder2(fields: Fields, _: dict[str, Any]) -> dict[str, Any]:
+    """One kind of feed-forward and of norm."""
+    only(fields, "mlp_type", "default")
+    only(fields, "norm_type", "layer_norm")
+    return {}
+
+
+def only(fields: Fields, key: str, *modelled: str, into: Fields | None = None) -> None:
+    """Note a choice that is not among those we model."""
+    value = fields.stated(key)
+    if value is not None and value not in modelled:
+        fields.fault(key, "is not modelled", f"Only {' and '.join(modelled)}.")
+        if into is not None:
+            into.faults += fields.faults
 
 
 def llama4(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:

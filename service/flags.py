@@ -1,13 +1,13 @@
 """From the flags of the command line to the JSON the API takes."""
 
 import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from models.errors import Fault, InvalidField
 from service.body import BadBody, read_json
+from service.files import read_bounded
+from service.settings import PREFIX, read_settings
 
 LISTS_IN_A_VALUE = ("rank_order", "stage_layers", "recompute_modules")
 """Knobs whose single value is a list, written with dashes: tp-cp-ep-dp-pp."""
@@ -21,13 +21,10 @@ WORKLOAD = {"sequence": "sequence_length"} | {
 
 
 def read_file(name: str, flag: str) -> Any:
-    """Parse a JSON file, or standard input where the name is "-"."""
+    """Parse a JSON file no larger than a body of the API; standard input where the name is "-"."""
+    content = read_bounded(name, flag, read_settings().max_body_bytes, f"{PREFIX}MAX_BODY_BYTES")
     try:
-        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
         return read_json(content)
-    except OSError as error:
-        fault = Fault(flag, name, f"the file cannot be read: {error.strerror}", "Name a readable file.")
-        raise InvalidField(fault) from error
     except BadBody as error:
         raise InvalidField(*(_of_file(name, flag, fault) for fault in error.faults)) from error
 

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from models.base import Schema
+from models.catalogue import length_warnings
 from models.cost.parameters import count_parameters
 from models.errors import Fault, InvalidField, LayoutError
 from models.estimate import Assumption
@@ -30,7 +31,7 @@ class ImportedModel(ModelEntry):
     """The architecture a configuration became."""
 
     warnings: tuple[str, ...]
-    """What the configuration says and we do not model."""
+    """What the configuration says and we do not model, and a sequence longer than it was made for."""
 
 
 def import_architecture(body: Any, parameters: Mapping[str, Any]) -> ImportedModel:
@@ -50,7 +51,11 @@ def import_architecture(body: Any, parameters: Mapping[str, Any]) -> ImportedMod
         flops_per_token=flops_per_token(architecture, length[0]),
         sources={"all": SOURCE},
         assumptions=stated + length[1],
-        warnings=(*reading.warnings, *unmodelled(body["hf_config"], counts)),
+        warnings=(
+            *reading.warnings,
+            *unmodelled(body["hf_config"], counts),
+            *length_warnings(architecture, length[0]),
+        ),
     )
 
 

@@ -68,8 +68,9 @@ async def _limited(request: Request, settings: Settings) -> bytes:
     """Read a body of JSON, but no more of it and no longer than is allowed."""
     stated = request.headers.get("content-type", "")
     announced = request.headers.get("content-length", "0")
-    if announced.isdecimal() and int(announced[:20]) > settings.max_body_bytes:
-        _too_large(settings.max_body_bytes)
+    size = int(announced[:20]) if announced.isdecimal() else 0
+    if size > settings.max_body_bytes:
+        _too_large(settings.max_body_bytes, size)
     try:
         with anyio.fail_after(settings.body_timeout_s):
             body = await _read(request, settings.max_body_bytes)
@@ -92,5 +93,6 @@ async def _read(request: Request, most: int) -> bytes:
     return b"".join(chunks)
 
 
-def _too_large(most: int) -> None:
-    refuse(None, f"the body is larger than {most} bytes", "Send less.", 413)
+def _too_large(most: int, size: int | None = None) -> None:
+    """Refuse a body, telling its size in bytes where it was announced."""
+    refuse(size, f"the body is larger than {most} bytes", "Send less.", 413)

@@ -7,17 +7,17 @@ from contextlib import nullcontext
 from rich.console import Console
 
 import search as searching
-from models.catalogue import resolve
 from models.estimate import EvaluateAnswer, SearchAnswer
 from models.request import EvaluateRequest, SearchRequest
+from service.resolving import resolved
 
 
 def search(question: SearchRequest, progress: Console | None = None) -> SearchAnswer:
     """Search, showing that it goes on where there is a terminal to show it on."""
-    resolved = resolve(question)
+    named = resolved(question)
     stop = threading.Event()
     with progress.status("searching …") if progress else nullcontext(), ThreadPoolExecutor(1) as pool:
-        running = pool.submit(searching.search, question, resolved, stop)
+        running = pool.submit(searching.search, question, named, stop)
         try:
             return running.result()
         except KeyboardInterrupt:
@@ -27,4 +27,4 @@ def search(question: SearchRequest, progress: Console | None = None) -> SearchAn
 
 def evaluate(question: EvaluateRequest) -> EvaluateAnswer:
     """Price one layout."""
-    return searching.evaluate(question, resolve(question))
+    return searching.evaluate(question, resolved(question))

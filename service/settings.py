@@ -28,7 +28,7 @@ class Settings(BaseSettings):
     retry_after_s: Annotated[int, Field(ge=1, le=3600)] = 5
     """What Retry-After says when the queue is full. [s]"""
     max_body_bytes: Annotated[int, Field(ge=1024, le=2**30)] = 4_000_000
-    """Largest request body read. [B]"""
+    """Largest request body read, and largest file of a question on the command line. [B]"""
     body_timeout_s: Annotated[float, Field(gt=0, le=3600)] = 30.0
     """Longest wait for a request's body to arrive whole; past it the answer is 408. [s]"""
     log_level: Literal["critical", "error", "warning", "info", "debug"] = "info"

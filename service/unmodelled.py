@@ -21,7 +21,9 @@ DROPOUTS = (
 )  # fmt: skip
 
 
-def unmodelled(config: Mapping[str, Any], counts: ParameterCounts) -> tuple[str, ...]:
+def unmodelled(
+    config: Mapping[str, Any], counts: ParameterCounts, *, predicts: bool = False
+) -> tuple[str, ...]:
     """Tell every part of a configuration that we read past, in the order of the parts.
 
     Parameters
@@ -30,13 +32,16 @@ def unmodelled(config: Mapping[str, Any], counts: ParameterCounts) -> tuple[str,
         The whole file; of a nested one both levels are looked at.
     counts
         Of the architecture it became.
+    predicts
+        Whether its multi-token-prediction layers are reckoned with.
     """
     key = next((k for k in LANGUAGE_CONFIGS if isinstance(config.get(k), dict)), None)
     decoder = config[key] if key else {}
     both = {name: value for name, value in {**config, **decoder}.items() if value is not None}
-    return tuple(
+    read_past = [
         sentence for part in (_towers, _rope, _quantisation, _softcaps, _dropouts) for sentence in part(both)
-    ) + tuple(_predicted(counts))
+    ]
+    return (*read_past, *(() if predicts else _predicted(counts)))
 
 
 def _towers(config: Mapping[str, Any]) -> Iterator[str]:

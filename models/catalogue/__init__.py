@@ -9,7 +9,7 @@ from models.catalogue.loader import (
     gpu_names,
     sources,
 )
-from models.catalogue.resolve import Resolved, resolve
+from models.catalogue.resolve import Resolved, length_warnings, resolve
 
 __all__ = [
     "Resolved",
@@ -19,6 +19,7 @@ __all__ = [
     "cluster_names",
     "gpu",
     "gpu_names",
+    "length_warnings",
     "resolve",
     "sources",
 ]

@@ -122,7 +122,8 @@ def _resolved(
         warnings=(
             *model[2],
             *stretched(request.cluster, request.gpus),
-            *_warnings(limit, cluster[0], model[0], workload[0]),
+            *_limit_warnings(limit, cluster[0]),
+            *length_warnings(model[0], workload[0].sequence_length),
         ),
     )
 
@@ -177,19 +178,19 @@ def stack_faults(stack: Stack, architecture: Architecture) -> list[Fault]:
     ]
 
 
-def _warnings(
-    limit: int, cluster: Cluster, architecture: Architecture, workload: Workload
-) -> tuple[str, ...]:
-    usable, length = cluster.gpu.usable_memory_bytes, workload.sequence_length
+def _limit_warnings(limit: int, cluster: Cluster) -> tuple[str, ...]:
+    usable = cluster.gpu.usable_memory_bytes
+    if limit <= usable:
+        return ()
+    return (f"The memory limit of {limit} bytes is above the {usable} a process can allocate.",)
+
+
+def length_warnings(architecture: Architecture, length: int) -> tuple[str, ...]:
+    """Warn of a sequence of more tokens than the architecture was made for, where that is known."""
     known = architecture.max_positions or architecture.learned_positions
-    warnings = []
-    if limit > usable:
-        warnings.append(f"The memory limit of {limit} bytes is above the {usable} a process can allocate.")
-    if known and length > known:
-        warnings.append(
-            f"A sequence of {length} tokens is longer than the {known} {architecture.name} was made for."
-        )
-    return tuple(warnings)
+    if not known or length <= known:
+        return ()
+    return (f"A sequence of {length} tokens is longer than the {known} {architecture.name} was made for.",)
 
 
 def _attempt(errors: list[LayoutError], part: Callable[[], Part]) -> Part | None:

@@ -1,6 +1,7 @@
 """From a CSV file of measured runs to runs, or to every fault of the file with its row."""
 
 import csv
+import io
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,11 +9,14 @@ from types import UnionType
 from typing import Any, get_args, get_type_hints
 
 from models.errors import Fault, InvalidField
+from service.files import read_bounded
 from service.measured.run import MeasuredRun
 
 CONFIDENCES = ("high", "medium", "low")
 MOST_FAULTS = 100
 """Faults told at once; a file with more is told how many were left out."""
+MOST_BYTES = 64_000_000
+"""Largest file of runs read; ours of 579 runs holds 350,000. [B]"""
 MAY_BE_ZERO = frozenset(
     {"zero_stage", "shared_experts", "n_dense_layers", "n_experts", "top_k", "moe_ffn", "q_lora_rank",
      "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"}
@@ -61,16 +65,11 @@ def read_runs(path: Path) -> tuple[MeasuredRun, ...]:
 
 def _table(path: Path) -> tuple[list[str], list[tuple[int, list[Cell]]]]:
     """Header and the rows that are not blank, each with its line number."""
+    content = read_bounded(str(path), "RUNS.csv", MOST_BYTES)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            lines = csv.reader(file, strict=True)
-            header = [name.strip() for name in next(lines, [])]
-            return header, [(lines.line_num, cells) for cells in lines if any(cells)]
-    except OSError as error:
-        reason = error.strerror or "cannot be read"
-        raise InvalidField(
-            Fault("RUNS.csv", str(path), reason, "Name a CSV file that can be read.")
-        ) from error
+        lines = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
+        header = [name.strip() for name in next(lines, [])]
+        return header, [(lines.line_num, cells) for cells in lines if any(cells)]
     except UnicodeDecodeError as error:
         raise InvalidField(
             Fault("RUNS.csv", str(path), "not text in UTF-8", "Save it as CSV in UTF-8.")

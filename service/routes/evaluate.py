@@ -5,12 +5,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Request, Response
 
-from models.catalogue import resolve
 from models.estimate import EvaluateAnswer
 from models.request import EvaluateRequest
 from search import evaluate
 from service.examples import shown_at
 from service.openapi import QUESTION_PROBLEMS
+from service.resolving import resolved
 from service.route import JsonRoute
 from service.routes.answers import as_json, workers
 
@@ -29,6 +29,6 @@ async def evaluate_layout(
     """
 
     def work(_: threading.Event) -> Response:
-        return as_json(evaluate(question, resolve(question)))
+        return as_json(evaluate(question, resolved(question)))
 
     return await workers(request).run(request, work)

@@ -5,12 +5,12 @@ from typing import Annotated
 
 from fastapi import APIRouter, Body, Request, Response
 
-from models.catalogue import resolve
 from models.estimate import SearchAnswer
 from models.request import SearchRequest
 from search import search
 from service.examples import shown_at
 from service.openapi import QUESTION_PROBLEMS
+from service.resolving import resolved
 from service.route import JsonRoute
 from service.routes.answers import as_json, workers
 
@@ -31,6 +31,6 @@ async def search_layouts(
     """
 
     def work(stop: threading.Event) -> Response:
-        return as_json(search(question, resolve(question), stop))
+        return as_json(search(question, resolved(question), stop))
 
     return await workers(request).run(request, work)

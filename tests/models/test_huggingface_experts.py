@@ -33,6 +33,8 @@ LITE = WIDTHS | {
     "v_head_dim": 8,
 }
 
+V3 = LITE | {"model_type": "deepseek_v3", "n_shared_experts": 1, "first_k_dense_replace": 0}
+
 
 def faults(config):
     with pytest.raises(InvalidField) as error:
@@ -88,15 +90,53 @@ def test_sparse_layers_end_where_the_file_says():
 
 
 def test_a_pattern_we_do_not_know_is_refused():
-    config = LITE | {"model_type": "deepseek_v3", "moe_layer_freq": 2}
+    config = V3 | {"moe_layer_freq": 2}
     assert faults(config) == ["/model/moe_layer_freq"]
     assert sparse(config | {"moe_layer_freq": [1] * 6}) == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_family_of_experts_without_any_is_dense():
-    config = {k: v for k, v in LITE.items() if k not in ("n_routed_experts", "num_experts_per_tok")}
-    assert architecture_from_config(config | {"model_type": "deepseek_v3"})[0].moe is None
-    assert architecture_from_config(QWEN | {"num_experts": 0})[0].moe is None
+    assert (
+        architecture_from_config(V3 | {"n_routed_experts": None, "num_experts_per_tok": None})[0].moe is None
+    )
+    assert architecture_from_config(QWEN | {"num_experts": 0, "num_experts_per_tok": 0})[0].moe is None
+
+
+@pytest.mark.parametrize("silent", ["n_routed_experts", "n_shared_experts", "first_k_dense_replace"])
+def test_a_family_of_experts_silent_on_them_is_not_guessed(silent):
+    """transformers and the class beside DeepSeek's weights take different values for these."""
+    assert faults({k: v for k, v in V3.items() if k != silent})[0] in (
+        f"/model/{silent}",
+        "/model/num_experts",
+    )
+
+
+def test_a_token_that_chooses_among_no_experts_is_a_fault():
+    assert faults(QWEN | {"num_experts": None}) == ["/model/num_experts"]
+
+
+def test_one_shared_expert_and_one_dense_layer_are_what_glm_has_by_itself():
+    config = {k: v for k, v in V3.items() if k not in ("n_shared_experts", "first_k_dense_replace")}
+    glm = {k: v for k, v in config.items() if not k.endswith(("lora_rank", "_dim"))}
+    moe = architecture_from_config(glm | {"model_type": "glm4_moe"})[0].moe
+    assert (moe.shared_expert_ffn, moe.dense_first) == (32, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "value"),
+    [
+        ("llama", "num_local_experts", 8),
+        ("mistral", "num_experts", 8),
+        ("qwen2", "shared_expert_intermediate_size", 64),
+        ("llama", "kv_lora_rank", 8),
+        ("mixtral", "n_shared_experts", 2),
+        ("qwen3_moe", "mlp_layer_types", ["sparse"] * 6),
+    ],
+)
+def test_experts_and_latent_attention_a_family_does_not_have_are_a_fault(kind, field, value):
+    sparse_part = {"num_local_experts": 8, "num_experts_per_tok": 2}
+    config = {"qwen3_moe": QWEN, "mixtral": WIDTHS | sparse_part}.get(kind, WIDTHS)
+    assert f"/model/{field}" in faults(config | {"model_type": kind, field: value})
 
 
 def test_more_shared_columns_than_any_plan_are_a_fault():

@@ -67,11 +67,12 @@ def test_json_under_its_other_names_is_read(client, content_type):
 def test_a_body_over_the_limit_is_413(client):
     told = check_problem(post(client, b" " * 4_000_001), 413)
     assert "4000000 bytes" in told["detail"]
+    assert told["faults"][0]["value"] == 4_000_001
 
 
 def test_a_body_over_the_limit_is_413_when_its_length_is_not_announced(client):
     chunks = (b" " * 100_000 for _ in range(41))
-    check_problem(post(client, chunks), 413)
+    assert check_problem(post(client, chunks), 413)["faults"][0]["value"] is None
 
 
 def test_an_announcement_over_the_limit_is_413_before_anything_is_read(address):

@@ -209,3 +209,49 @@ def test_another_method_is_405_and_tells_the_right_one(client, method):
 
 def test_a_question_to_search_is_not_taken_for_an_import(client):
     assert set(refused(client, GOOD)) == {"/hf_config", *(f"/{field}" for field in GOOD)}
+
+
+LADEN = SMALL | {
+    "max_position_embeddings": 1024,
+    "rope_scaling": {"rope_type": "yarn", "factor": 40},
+    "quantization_config": {"quant_method": "fp8"},
+    "num_nextn_predict_layers": 1,
+    "attention_dropout": 0.1,
+    "vision_config": VISION["vision_config"],
+}
+"""A file that says much of what is not modelled."""
+ASKED = {"workload": {"sequence_length": 4096, "global_batch": 64}, "gpus": 8}
+TWO_QUESTIONS = (("/v1/search", {"top_k": 1}), ("/v1/evaluate", {"layout": {}}))
+
+
+@pytest.mark.parametrize(("path", "more"), TWO_QUESTIONS)
+@pytest.mark.parametrize("config", [LADEN, VISION | {"llm_config": LADEN}])
+def test_a_question_warns_once_of_all_that_an_import_of_its_file_warns_of(client, path, more, config):
+    question = GOOD | ASKED | more | {"model": {"hf_config": config}}
+    told = client.post(path, json=question).raise_for_status().json()["warnings"]
+    known = imported(client, config)["warnings"]
+    assert len(known) == 6
+    assert set(known) <= set(told)
+    assert len(told) == len(set(told))
+
+
+def test_a_question_warns_of_a_model_stated_by_its_fields_too(client):
+    question = GOOD | ASKED | {"model": LADEN, "top_k": 1}
+    told = client.post("/v1/search", json=question).raise_for_status().json()["warnings"]
+    assert set(imported(client, LADEN)["warnings"]) <= set(told)
+
+
+@pytest.mark.parametrize("reckoned", [False, True])
+def test_a_prediction_that_is_reckoned_with_is_not_said_to_be_left_out(client, reckoned):
+    model = {"hf_config": SMALL | {"num_nextn_predict_layers": 1}}
+    question = GOOD | ASKED | {"model": model, "layout": {}, "stack": {"mtp": reckoned}}
+    warnings = client.post("/v1/evaluate", json=question).raise_for_status().json()["warnings"]
+    assert any("Multi-token prediction" in warning for warning in warnings) is not reckoned
+
+
+@pytest.mark.parametrize(("length", "warned"), [(None, True), (1025, True), (1024, False)])
+def test_an_import_warns_of_a_sequence_longer_than_the_model_was_made_for(client, length, warned):
+    parameters = {} if length is None else {"sequence_length": length}
+    warnings = imported(client, SMALL | {"max_position_embeddings": 1024}, **parameters)["warnings"]
+    said = [f"A sequence of {length or 4096} tokens is longer than the 1024 llama was made for."]
+    assert warnings == (said if warned else [])
