@@ -98,8 +98,10 @@ def forward_seconds(table: LayoutTable, setting: Setting) -> Forward:
     logits = activations.logits_bytes(architecture, table, part, setting.logits_copies)
     pace = streaming_pace(setting)
     streamed = PerLayer(layer.dense * pace, layer.sparse * pace, last=heads * logits * pace)
-    again = [_repeated(gemms, attention, table, rate, loss) for gemms in (dense, sparse)]
-    return Forward(matmul, PerLayer(attention, attention), streamed, PerLayer(*again))
+    again = PerLayer(
+        _repeated(dense, attention, table, rate, loss), _repeated(sparse, attention, table, rate, loss)
+    )
+    return Forward(matmul, PerLayer(attention, attention), streamed, again)
 
 
 def _repeated(gemms: list[Gemm], attention: Array, table: LayoutTable, rate: float, loss: float) -> Array:
@@ -124,7 +126,8 @@ def compute_seconds(table: LayoutTable, setting: Setting) -> tuple[PerLayer, Per
     `selective` runs its modules' products and attention again, `full` the whole forward.
     """
     if setting.profile.flat_compute_fraction is not None:
-        return _flat_seconds(table, setting, setting.profile.flat_compute_fraction)
+        layer, again = _flat_seconds(table, setting, setting.profile.flat_compute_fraction)
+        return layer, _partly_recomputed(again, table)
     run = forward_seconds(table, setting)
     backward = setting.profile.attention_backward_factor
     both = PerLayer(
@@ -133,16 +136,21 @@ def compute_seconds(table: LayoutTable, setting: Setting) -> tuple[PerLayer, Per
         last=3 * run.matmul.last + 3 * run.streamed.last,
     )
     full, selective = table.recompute == FULL, table.recompute == SELECTIVE
+    matmul, attention, streamed, repeated = run.matmul, run.attention, run.streamed, run.repeated
     again = PerLayer(
-        *(
-            full * (matmul + attention + streamed) + selective * repeated
-            for matmul, attention, streamed, repeated in (
-                (run.matmul.dense, run.attention.dense, run.streamed.dense, run.repeated.dense),
-                (run.matmul.sparse, run.attention.sparse, run.streamed.sparse, run.repeated.sparse),
-            )
-        )
+        full * (matmul.dense + attention.dense + streamed.dense) + selective * repeated.dense,
+        full * (matmul.sparse + attention.sparse + streamed.sparse) + selective * repeated.sparse,
     )
-    return both, again
+    return both, _partly_recomputed(again, table)
+
+
+def _partly_recomputed(again: PerLayer, table: LayoutTable) -> PerLayer:
+    """What recompute adds where full recompute may cover some layers of a stage only. [s]."""
+    if table.recompute_layers is None:
+        return again
+    full = table.recompute == FULL
+    spared = PerLayer(np.where(full, 0.0, again.dense), np.where(full, 0.0, again.sparse))
+    return again.sparing(spared, table.recompute_layers)
 
 
 def _flat_seconds(table: LayoutTable, setting: Setting, fraction: float) -> tuple[PerLayer, PerLayer]:

@@ -233,7 +233,7 @@ def _stage_activations(table: LayoutTable, stages: Stages, whole: LayerBytes, ke
     if table.recompute_layers is None:
         return every
     none = stages.dense * whole.dense[:, None] + stages.sparse * whole.sparse[:, None]
-    share = np.minimum(table.recompute_layers / np.maximum(stages.dense + stages.sparse, 1.0), 1.0)
+    share = stages.recomputed(table.recompute_layers)
     full = (table.recompute == FULL)[:, None]
     return np.where(full, share * every + (1 - share) * none, every)
 

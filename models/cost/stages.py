@@ -38,6 +38,10 @@ class Stages:
     count: Array
     """Stages of this kind; 0 for padding."""
 
+    def recomputed(self, layers: int) -> Array:
+        """Share of each stage's layers that full recompute covers: `layers`, at most all, (N, S)."""
+        return np.minimum(layers / np.maximum(self.dense + self.sparse, 1.0), 1.0)
+
     def take(self, rows: NDArray[np.int64]) -> "Stages":
         """Return the chosen rows."""
         return Stages(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))

@@ -28,6 +28,7 @@ from models.cost.traffic import (
     Route,
     cp_traffic,
     ep_traffic,
+    partly_recomputed,
     pp_traffic,
     routes,
     tp_traffic,
@@ -72,9 +73,9 @@ def all_traffic(table: LayoutTable, stages: Stages, setting: Setting) -> Traffic
     placed = routes(table, setting)
     parameters = rank_parameters(table, stages, setting)
     return Traffic(
-        tp=tp_traffic(table, setting, placed),
-        cp=cp_traffic(table, setting, placed),
-        ep=ep_traffic(table, setting, placed),
+        tp=partly_recomputed(tp_traffic, table, setting, placed),
+        cp=partly_recomputed(cp_traffic, table, setting, placed),
+        ep=partly_recomputed(ep_traffic, table, setting, placed),
         pp=pp_traffic(table, setting, placed),
         dp=dp_traffic(table, parameters, stages.dense + stages.sparse, setting, placed),
         tied_embedding=tied_embedding(table, setting, placed),
@@ -121,9 +122,11 @@ def step_time(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Set
 def host_seconds(table: LayoutTable, stages: Stages, setting: Setting) -> Array:
     """Least time of a micro-batch on each stage: the host launches every layer's kernels, (N, S). [s].
 
-    Full recompute launches a third more. Where the GPUs need longer the host is ahead and costs nothing.
+    Full recompute launches a third more for the layers it covers. Where the GPUs need longer the host is
+    ahead and costs nothing.
     """
-    launches = np.where(table.recompute == FULL, 4 / 3, 1.0)[:, None]
+    share = 1.0 if table.recompute_layers is None else stages.recomputed(table.recompute_layers)
+    launches = 1.0 + (table.recompute == FULL)[:, None] * share / 3
     return np.asarray((stages.dense + stages.sparse) * launches * setting.profile.host_seconds_per_layer)
 
 

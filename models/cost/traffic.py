@@ -13,7 +13,8 @@ References
    arXiv:2309.14509; Llama 3, arXiv:2407.21783, section 3.3.2 (all-gather).
 """
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ from models.cost.collectives import (
 )
 from models.cost.placement import groups, members
 from models.cost.setting import Setting
-from models.cost.table import FULL, RING, SELECTIVE, ULYSSES, LayoutTable
+from models.cost.table import FULL, KEEP_ALL, RING, SELECTIVE, ULYSSES, LayoutTable
 from models.cost.units import PerLayer
 
 Array = NDArray[np.float64]
@@ -81,6 +82,26 @@ def routes(table: LayoutTable, setting: Setting) -> dict[str, Route]:
 def wire(setting: Setting) -> Fabric:
     """Return the fabric as the profile's collectives see it."""
     return fabric(setting.cluster, setting.profile)
+
+
+def partly_recomputed(
+    dimension: Callable[[LayoutTable, Setting, dict[str, Route]], LayerTraffic],
+    table: LayoutTable,
+    setting: Setting,
+    placed: dict[str, Route],
+) -> LayerTraffic:
+    """A dimension's traffic where the layers of a stage that full recompute spares repeat nothing."""
+    every, layers = dimension(table, setting, placed), table.recompute_layers
+    if layers is None:
+        return every
+    keeping = replace(table, recompute=np.where(table.recompute == FULL, KEEP_ALL, table.recompute))
+    spared = dimension(keeping, setting, placed)
+    return LayerTraffic(
+        every.count.sparing(spared.count, layers),
+        every.sent.sparing(spared.sent, layers),
+        every.seconds.sparing(spared.seconds, layers),
+        every.message,
+    )
 
 
 def tp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> LayerTraffic:
