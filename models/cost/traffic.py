@@ -197,6 +197,18 @@ def key_value_bytes(architecture: Architecture, tokens: Array, tp: Array, elemen
     return element * tokens * 2 * architecture.head_size * heads
 
 
+def query_output_bytes(architecture: Architecture, part: activations.Split) -> Array:
+    """Queries and attention output of a CP rank's tokens on one TP rank: a T n (d_k + d_v) / t, (N,). [B].
+
+    Under MLA a query is as wide as a key, rotary part included, and the output as wide as a value.
+    """
+    mla = architecture.mla
+    width = 2 * architecture.head_size
+    if mla is not None:
+        width = mla.nope_head_size + mla.rope_head_size + mla.value_head_size
+    return part.element * part.tokens * architecture.heads * width / part.tp
+
+
 def cp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> LayerTraffic:
     """CP: keys and values over the group, three times a layer and micro-batch [3].
 
@@ -210,8 +222,7 @@ def cp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -
     keys = key_value_bytes(architecture, part.tokens * cp, part.tp, part.element)
     repeat = (table.recompute == FULL) * 1.0
     ulysses = table.cp_comm == ULYSSES
-    queries = 2 * part.element * part.tokens * architecture.heads * architecture.head_size / part.tp
-    message = np.where(ulysses, queries + keys / cp, keys)
+    message = np.where(ulysses, query_output_bytes(architecture, part) + keys / cp, keys)
     count = np.where(ulysses, 2.0, 3.0) + repeat
     sent = count * reduce_scatter_sent(message, table.cp)
     times = np.where(table.cp_comm == RING, count * (cp - 1), count)
