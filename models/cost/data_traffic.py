@@ -38,7 +38,7 @@ class DataTraffic:
     over: dict[str, Array]
     """Sent bytes by the group of `models.cost.placement.groups` they go over."""
     message: Array
-    """Payload of one gradient reduction over the whole stage, (N,). [B]"""
+    """Payload of one gradient reduction over the whole stage that sends the most, (N,). [B]"""
     passes: Array
     """Reductions and gathers of a step, (N,). [1]"""
 
@@ -73,15 +73,23 @@ def dp_traffic(
         sent[weights] = sent[weights] + bytes_
         seconds[weights] = seconds[weights] + _paced(bytes_, times, placed[name], setting)
         over[name] = over.get(name, zero) + bytes_
+    busiest = (sent[0] + sent[1]).argmax(axis=1)
     return DataTraffic(
         gradient_sent=sent[0],
         weight_sent=sent[1],
         gradient_seconds=seconds[0],
         weight_seconds=seconds[1],
         over=over,
-        message=(parameters.shared + parameters.routed).max(axis=1) * setting.workload.recipe.gradient_sent,
+        message=_reduced(table, parameters)[np.arange(len(table)), busiest]
+        * setting.workload.recipe.gradient_sent,
         passes=reduced + gathered,
     )
+
+
+def _reduced(table: LayoutTable, parameters: RankParameters) -> Array:
+    """Parameters whose gradients some other rank also holds, (N, S): the rest are never sent. [1]."""
+    dense, routed = (table.dp * table.cp > 1)[:, None], (table.edp > 1)[:, None]
+    return np.asarray(parameters.shared * dense + parameters.routed * routed)
 
 
 def _flows(
