@@ -92,6 +92,12 @@ def weight_gather_needs_zero_3(case: Case) -> str | None:
     return None if layout.zero == 3 or layout.weight_gather == "per_pass" else "Use weight_gather per_pass."
 
 
+def gradient_reduce_needs_zero_2(case: Case) -> str | None:
+    """Reducing gradients after every micro-batch means something under ZeRO 2 and 3 only."""
+    layout = case.layout
+    return None if layout.zero >= 2 or layout.gradient_reduce == "once" else "Use gradient_reduce once."
+
+
 def sharding_group_needs_zero(case: Case) -> str | None:
     """Sharding inside groups (hsdp_shard) means something under ZeRO 1 to 3 only."""
     layout = case.layout
@@ -99,10 +105,12 @@ def sharding_group_needs_zero(case: Case) -> str | None:
 
 
 def recompute_covers_what_it_names(case: Case) -> str | None:
-    """recompute_layers goes with full recompute, and recompute_modules with modules the layers have."""
+    """recompute_layers goes with full recompute, recompute_modules with selective and modules there are."""
     layout = case.layout
     if layout.recompute_layers is not None and layout.recompute != "full":
         return "Use recompute full, or leave recompute_layers out."
+    if layout.recompute_modules != ("core_attn",) and layout.recompute != "selective":
+        return "Use recompute selective, or leave recompute_modules out."
     absent = absent_modules(layout.recompute_modules, case.architecture)
     return f"Leave out {', '.join(absent)}: the architecture has none." if absent else None
 
@@ -171,6 +179,7 @@ CHECKS: tuple[Check, ...] = (
     pipeline_groups_agree,
     pipeline_keeps_weights,
     weight_gather_needs_zero_3,
+    gradient_reduce_needs_zero_2,
     sharding_group_needs_zero,
     stages_hold_a_layer,
     micro_batches_divide_batch,

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.table import INTERLEAVED, PER_PASS, ULYSSES, IntVector
+from models.cost.table import INTERLEAVED, ONCE, PER_PASS, ULYSSES, IntVector
 from search import derive
 from search.problem import Problem
 
@@ -151,6 +151,12 @@ def weight_gather_needs_zero_3(problem: Problem, zero: IntVector) -> Mask:
     return _is(zero, 3) if keeps else np.ones_like(zero, dtype=np.bool_)
 
 
+def gradient_reduce_needs_zero_2(problem: Problem, zero: IntVector) -> Mask:
+    """Reducing gradients after every micro-batch means something under ZeRO 2 and 3 only."""
+    each = problem.pins.get("gradient_reduce", ONCE) != ONCE
+    return (zero >= 2) | (not each)
+
+
 def sharding_group_needs_zero(problem: Problem, zero: IntVector) -> Mask:
     """Sharding inside groups (hsdp_shard) means something under ZeRO 1 to 3 only."""
     return (zero >= 1) | ("hsdp_shard" not in problem.shared)
@@ -183,6 +189,7 @@ def interleaving_fills_groups(
 INNER_RULES: tuple[Rule, ...] = (
     pipeline_keeps_weights,
     weight_gather_needs_zero_3,
+    gradient_reduce_needs_zero_2,
     sharding_group_needs_zero,
     stages_hold_a_layer,
     micro_batches_divide_batch,

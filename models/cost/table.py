@@ -151,10 +151,15 @@ class LayoutTable:
             gpus=int(self.gpus[row]),
             micro_batches=int(self.micro_batches(global_batch)[row]),
             stage_layers=stage_layers,
-            recompute_modules=self.recompute_modules,
-            recompute_layers=self.recompute_layers,
             hsdp_shard=self.hsdp_shard,
+            **self._recompute_extent(values["recompute"]),
         )
+
+    def _recompute_extent(self, recompute: str) -> dict[str, Any]:
+        """Return what the row's recompute covers: modules mean something to selective, layers to full."""
+        if recompute == "selective":
+            return {"recompute_modules": self.recompute_modules}
+        return {"recompute_layers": self.recompute_layers} if recompute == "full" else {}
 
 
 COLUMNS: tuple[str, ...] = tuple(f.name for f in fields(LayoutTable) if f.name not in ("orders", *SHARED))

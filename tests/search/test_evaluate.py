@@ -5,7 +5,7 @@ import pytest
 from models.architecture import Architecture
 from models.errors import InvalidField
 from models.layout import Layout, LayoutChoice, StatedLayout
-from models.request import EvaluateRequest
+from models.request import Constraints, EvaluateRequest
 from search import evaluate, search
 from tests.search.questions import DENSE, MOE, ROOMY, Question, resolved
 
@@ -67,6 +67,21 @@ def test_the_best_layout_of_a_search_breaks_no_rule_and_costs_the_same():
     assert told.candidate.memory.peak_bytes == best.memory.peak_bytes
 
 
+def test_an_answered_layout_tells_recomputed_modules_and_layers_only_where_they_mean_something():
+    """A search over several kinds of recompute says of each layout what its own kind covers."""
+    for kinds, extent in (
+        (("selective", "full"), {"recompute_modules": ("mlp",)}),
+        (("none", "full"), {"recompute_layers": 1}),
+    ):
+        question = Question(DENSE, 8, 16, constraints=Constraints(recompute=kinds, zero=1, **extent))
+        found = search(question.request(), resolved(question.setting())).shortlist
+        assert found
+        for best in found:
+            told = priced(DENSE, 8, 16, **best.layout.model_dump())
+            assert told.broken_rules == ()
+            assert told.candidate.step_time_s == best.step_time_s
+
+
 def test_every_broken_rule_is_told_with_the_values_that_would_do():
     told = priced(LLAMA_30B, 16, 16, tp=8, pp=2, zero=3)
     broken = {rule.rule: rule for rule in told.broken_rules}
@@ -91,6 +106,21 @@ def test_a_layout_over_the_limit_is_priced_and_says_by_how_much():
         ({"schedule": "1f1b"}, "schedule_fits_stages", "Use schedule none."),
         ({"pp": 2, "vpp": 2, "schedule": "1f1b"}, "schedule_fits_stages", "Use vpp 1"),
         ({"weight_gather": "keep_for_step"}, "weight_gather_needs_zero_3", "Use weight_gather per_pass."),
+        (
+            {"zero": 1, "gradient_reduce": "per_micro_batch"},
+            "gradient_reduce_needs_zero_2",
+            "Use gradient_reduce once.",
+        ),
+        (
+            {"recompute": "full", "recompute_modules": ("mlp",)},
+            "recompute_covers_what_it_names",
+            "Use recompute selective, or leave recompute_modules out.",
+        ),
+        (
+            {"recompute_layers": 1, "recompute_modules": ("mlp",)},
+            "recompute_covers_what_it_names",
+            "Use recompute selective, or leave recompute_modules out.",
+        ),
     ],
 )
 def test_a_fix_names_what_would_be_accepted(knobs, rule, fix):

@@ -22,6 +22,7 @@ NO_SP = Constraints(sequence_parallel=False)
 OVERLAP = Constraints(tp_overlap=True)
 OVERLAP_NO_SP = Constraints(tp_overlap=True, sequence_parallel=False)
 GROUP_OF_6 = Constraints(micro_batch_group=6)
+EACH = Constraints(gradient_reduce="per_micro_batch")
 
 EDGES = [
     ("tp_cap", THREES, FREE, {"tp": 64}, True),
@@ -74,6 +75,9 @@ EDGES = [
     ("weight_gather_needs_zero_3", DENSE, Constraints(weight_gather="keep_for_step"), {"zero": 3}, True),
     ("weight_gather_needs_zero_3", DENSE, Constraints(weight_gather="keep_for_step"), {"zero": 2}, False),
     ("weight_gather_needs_zero_3", DENSE, Constraints(weight_gather="per_pass"), {"zero": 2}, True),
+    ("gradient_reduce_needs_zero_2", DENSE, EACH, {"zero": 2}, True),
+    ("gradient_reduce_needs_zero_2", DENSE, EACH, {"zero": 1}, False),
+    ("gradient_reduce_needs_zero_2", DENSE, Constraints(gradient_reduce="once"), {"zero": 0}, True),
     ("stages_hold_a_layer", DENSE, FREE, {"pp": 4, "vpp": 3}, True),  # 12 layers
     ("stages_hold_a_layer", DENSE, FREE, {"pp": 2, "vpp": 7}, False),
     ("micro_batches_divide_batch", DENSE, FREE, {"dp": 12, "micro_batch": 4}, True),
@@ -154,7 +158,14 @@ def find_check(rule):
 def case_of(architecture, constraints, knobs):
     pins = {
         name: getattr(constraints, name)
-        for name in ("sequence_parallel", "tp_overlap", "cp_comm", "weight_gather", "micro_batch_group")
+        for name in (
+            "sequence_parallel",
+            "tp_overlap",
+            "cp_comm",
+            "weight_gather",
+            "gradient_reduce",
+            "micro_batch_group",
+        )
         if getattr(constraints, name) is not None
     }
     question = Question(architecture, 8, 48, constraints=constraints, limit=ROOMY)
