@@ -36,6 +36,7 @@ from models.cost.placement import groups, members
 from models.cost.setting import Setting
 from models.cost.table import FULL, KEEP_ALL, RING, SELECTIVE, ULYSSES, LayoutTable
 from models.cost.units import PerLayer
+from models.layout import RecomputeModule
 
 Array = NDArray[np.float64]
 
@@ -104,33 +105,50 @@ def partly_recomputed(
     )
 
 
+def runs_again(table: LayoutTable, setting: Setting, *modules: RecomputeModule) -> Array:
+    """1 where the backward repeats the forward of a module, named or inside a named one, (N,). [1].
+
+    Full recompute repeats all; selective recompute its modules, collectives within them included. The
+    texts take selective for none.
+    """
+    named = not setting.profile.real_valued_stages and not set(modules).isdisjoint(table.recompute_modules)
+    again = (table.recompute == FULL) | ((table.recompute == SELECTIVE) & named)
+    return np.asarray(again, dtype=np.float64)
+
+
 def tp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> LayerTraffic:
     """TP: an all-reduce of a T h after attention and after the feed-forward, each way [1].
 
     Four a layer and micro-batch; with sequence parallelism each is a reduce-scatter and an
     all-gather of the same bytes [2], and the backward gathers the two stored inputs again. Full
-    recompute repeats the forward's two. A sparse layer has the attention's two, two more for a
-    shared expert, and those of its experts' own TP group over the dispatched copies.
+    recompute repeats the forward's two, selective recompute those inside its modules. A sparse
+    layer has the attention's two, two more for a shared expert, and those of its experts' own TP
+    group over the dispatched copies.
     """
     part = activations.split(table, setting)
     message = part.element * part.tokens * setting.architecture.hidden
     regather = 0.5 * (setting.profile.tp_regathers & (table.sequence_parallel == 1))
-    repeat = (table.recompute == FULL).astype(np.float64)
-    block = 2 + repeat + regather
-    pairs = PerLayer(2 * block, 2 * block, first=np.ones(len(table)), last=1.0 + regather)
-    extra = np.zeros_like(block)
+    attention = 2 + runs_again(table, setting)
+    dense = attention + 2 + runs_again(table, setting, "mlp")
+    sparse, blocks = dense, 2
+    extra = np.zeros_like(attention)
     if setting.architecture.moe is not None and not setting.profile.real_valued_stages:
-        shared = setting.architecture.moe.shared_expert_ffn > 0
-        pairs = PerLayer(pairs.dense, block * (2 if shared else 1), first=pairs.first, last=pairs.last)
+        sparse, blocks = attention, 1
+        if setting.architecture.moe.shared_expert_ffn > 0:
+            sparse, blocks = attention + 2 + runs_again(table, setting, "shared_experts", "moe"), 2
         copies = activations.dispatched_tokens(setting.architecture, part)
         experts = part.element * copies * setting.architecture.hidden
-        extra = (2 + repeat) * 2 * reduce_scatter_sent(experts, table.etp)
+        extra = (2 + runs_again(table, setting, "moe")) * 2 * reduce_scatter_sent(experts, table.etp)
+    ends = {"first": np.ones(len(table)), "last": 1.0 + regather}
+    pairs = PerLayer(dense + 2 * regather, sparse + blocks * regather, **ends)
     each = 2 * reduce_scatter_sent(message, table.tp)
     sent = _scaled(pairs, each)
     loss = 3 * 2 * reduce_scatter_sent(cross_entropy_bytes(part.tokens), table.tp)
     sent = PerLayer(sent.dense, sent.sparse + extra, first=sent.first, last=sent.last + loss)
     seconds = _ring_time(sent, pairs, placed["tp"], wire(setting))
-    return LayerTraffic(_collectives(pairs, repeat, table), sent, seconds, message)
+    some = (table.tp > 1).astype(np.float64)
+    count = PerLayer(dense * some, sparse * some, first=some, last=some)
+    return LayerTraffic(count, sent, seconds, message)
 
 
 def cross_entropy_bytes(tokens: Array) -> Array:
@@ -142,13 +160,6 @@ def cross_entropy_bytes(tokens: Array) -> Array:
     array([8192.])
     """
     return 4.0 * tokens
-
-
-def _collectives(pairs: PerLayer, repeat: Array, table: LayoutTable) -> PerLayer:
-    """All-reduce equivalents, the backward's re-gathers apart."""
-    some = (table.tp > 1).astype(np.float64)
-    dense = (4 + 2 * repeat) * some
-    return PerLayer(dense, np.floor(pairs.sparse) * some, first=some, last=some)
 
 
 def _scaled(count: PerLayer, each: Array) -> PerLayer:
@@ -214,13 +225,13 @@ def cp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -
 
     all-gather forward, again backward, and a reduce-scatter of their gradients: (c-1)/c KV each.
     A ring passes the same bytes block by block. Ulysses sends queries, keys, values and output
-    through all-to-alls instead, forward and backward. Full recompute repeats the forward.
+    through all-to-alls instead, forward and backward. Recompute of the attention core repeats the forward.
     """
     architecture = setting.architecture
     part = activations.split(table, setting)
     cp = table.cp.astype(np.float64)
     keys = key_value_bytes(architecture, part.tokens * cp, part.tp, part.element)
-    repeat = (table.recompute == FULL) * 1.0
+    repeat = runs_again(table, setting, "core_attn")
     ulysses = table.cp_comm == ULYSSES
     message = np.where(ulysses, query_output_bytes(architecture, part) + keys / cp, keys)
     count = np.where(ulysses, 2.0, 3.0) + repeat
@@ -245,8 +256,7 @@ def ep_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -
         return LayerTraffic(none, none, none, zero)
     part = activations.split(table, setting)
     copy = part.element * part.tokens / part.residual * setting.architecture.hidden * part.imbalance
-    again = (table.recompute == FULL) | ((table.recompute == SELECTIVE) & ("moe" in table.recompute_modules))
-    count = (4.0 + 2.0 * again) * (table.ep > 1)
+    count = (4.0 + 2.0 * runs_again(table, setting, "moe")) * (table.ep > 1)
     copies = copies_sent(placed["ep"].members, setting)
     sent = count * copy * copies.sum(axis=1)
     seconds = all_to_all_seconds(sent, placed["ep"].shares, count, wire(setting))

@@ -68,3 +68,33 @@ def test_context_and_expert_exchanges_repeat_for_the_recomputed_layers_alone():
         )
         assert none < whole
         assert 2 * half == none + whole
+
+
+def selective(*modules: str) -> dict[str, Any]:
+    """Selective recompute of some modules."""
+    return {"recompute": "selective", "recompute_modules": modules}
+
+
+def test_recomputed_experts_gather_and_reduce_their_copies_again():
+    """Mixtral's 32 layers, 16 micro-batches: 2 copies of 4,096 tokens, 3/4 sent twice."""
+    shape, knobs = architecture("mixtral-8x7b"), {"tp": 4, "etp": 4, "ep": 2, "dp": 4}
+    kept, again = (sent(priced(shape, **knobs, **more), "tp") for more in ({}, selective("moe")))
+    assert (kept, again - kept) == (169_518_170_112, 16 * 32 * 2 * 2 * 4096 * 4096 * 2 * 3 // 4)
+    assert again == 221_057_777_664
+
+
+def test_a_recomputed_feed_forward_repeats_its_own_all_reduce():
+    """16 micro-batches of 32 layers, one all-reduce; the attention's is not repeated."""
+    kept, again = (sent(priced(tp=2, dp=4, **more), "tp") for more in ({}, selective("mlp")))
+    assert again - kept == 16 * 32 * ALL_REDUCE
+
+
+def test_a_recomputed_attention_core_exchanges_keys_and_values_again():
+    """Four exchanges a layer and micro-batch where three are needed without recompute."""
+    kept, again = (sent(priced(tp=2, cp=2, dp=2, **more), "cp") for more in ({}, selective("core_attn")))
+    assert (kept, again) == (12_884_901_888, 17_179_869_184)
+
+
+def test_the_texts_take_selective_recompute_for_none():
+    knobs = {"tp": 2, "cp": 2, "dp": 2, "profile": "textbook"}
+    assert priced(**knobs, **selective("core_attn", "mlp")).traffic == priced(**knobs).traffic
