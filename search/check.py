@@ -5,6 +5,7 @@ rule is broken, and with nothing where it holds. Sources are in docs/frameworks.
 """
 
 import inspect
+from collections.abc import Container
 
 from models.cost.memory import peak_bytes
 from models.cost.table import LayoutTable
@@ -16,9 +17,9 @@ from search.groups import grids, same_groups
 from search.recompute import absent_modules
 
 
-def broken_rules(case: Case) -> list[BrokenRule]:
-    """Return every rule the layout breaks, in the order the search counts by."""
-    fixes = ((check, check(case)) for check in CHECKS)
+def broken_rules(case: Case, unasked: Container[str] = ()) -> list[BrokenRule]:
+    """Return every rule the layout breaks, in the order the search counts by; but the unasked ones."""
+    fixes = ((check, check(case)) for check in CHECKS if check.__name__ not in unasked)
     return [
         BrokenRule(rule=check.__name__, statement=statement(check), framework="any", fix=fix)
         for check, fix in fixes

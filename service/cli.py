@@ -18,7 +18,7 @@ from models.request import EvaluateRequest, SearchRequest
 from service import flags, listings, running, tables
 from service.evaluation import print_evaluation
 from service.faults import lines, problem
-from service.measured import read_runs
+from service.measured import read_file
 from service.measured import validate as validate_runs
 from service.measured.tables import print_validation
 from service.openapi import VERSION
@@ -129,7 +129,8 @@ def validate(
     """Predict measured runs and print predicted beside measured."""
 
     def ask() -> int:
-        answer = validate_runs(read_runs(runs), profile or "calibrated")
+        found = read_file(runs)
+        answer = validate_runs(found.runs, profile or "calibrated", found.unknown_columns)
         _print(answer, as_json, lambda console: print_validation(console, answer))
         return ANSWERED
 

@@ -5,6 +5,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from models.errors import UnknownEntry
 from models.framework import FrameworkMemory
 
 
@@ -17,7 +18,7 @@ def framework_names() -> tuple[str, ...]:
 
 @cache
 def framework(name: str) -> FrameworkMemory:
-    """Return a framework's habits by name.
+    """Return a framework's habits by name, or raise UnknownEntry at `/framework`.
 
     >>> framework("torchtitan").logits_fp32_copies
     3
@@ -31,4 +32,7 @@ def framework_sources(name: str) -> dict[str, str]:
 
 
 def _table(name: str) -> dict[str, Any]:
+    """Only names that were listed are ever opened, so no name can reach outside the folder."""
+    if name not in framework_names():
+        raise UnknownEntry.among("/framework", name, framework_names())
     return tomllib.loads((files("models.catalogue") / "frameworks" / f"{name}.toml").read_text("utf-8"))

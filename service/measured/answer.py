@@ -117,6 +117,8 @@ class ValidateAnswer(Schema):
     """Predicted beside measured."""
 
     profile: str
+    unknown_columns: tuple[str, ...] = ()
+    """Columns of the file that nobody knows: they were not read."""
     runs: tuple[RunReport, ...]
     summary: Summary
     version: Version

@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 from models.architecture import Architecture
 from models.catalogue.recipes import recipe
 from models.cost.stages import balanced_split
-from models.layout import LAUNCHABLE_ORDERS, Layout, RecomputeModule
+from models.layout import LAUNCHABLE_ORDERS, RECOMPUTES, Layout, RecomputeModule, Schedule
 from models.recipe import Recipe
 from models.stack import AttentionKernel, Stack
 from models.workload import GradientType, Precision, Workload
@@ -28,6 +28,11 @@ EMPTY_CHUNKS = 2
 """Chunks that may hold no layer: the embedding's and the loss's own (126 layers on 16 stages of 8)."""
 LOW_PRECISIONS = frozenset({"fp8", "nvfp4"})
 """Precisions Megatron runs by NVIDIA's own recipes only."""
+SCHEDULES: dict[str, Schedule] = {
+    "none": "none", "fsdp": "none", "fsdp2": "none", "gpipe": "gpipe", "1f1b": "1f1b",
+    "interleaved": "interleaved", "interleaved-1f1b": "interleaved",
+}  # fmt: skip
+"""Word of the `schedule` column, in small letters and before a remark in parentheses, to the schedule."""
 MODULES: dict[str, RecomputeModule] = {"norm": "layernorm", **{m: m for m in get_args(RecomputeModule)}}
 """Word of the `recompute_modules` column to the module."""
 
@@ -66,7 +71,7 @@ def _precision(run: MeasuredRun, told: Told) -> Precision:
         if run.precision == precision:
             return cast("Precision", precision)
     if run.precision not in NEAREST:
-        raise CannotPredict(f"precision {run.precision!r} is not known")
+        raise CannotPredict.unknown("precision", run.precision, (*get_args(Precision), *NEAREST))
     told.ignore("precision", run.precision, f"priced as {NEAREST[run.precision]}")
     return NEAREST[run.precision]
 
@@ -77,7 +82,7 @@ def _gradients(run: MeasuredRun, precision: Precision, told: Told) -> GradientTy
         if run.gradient_dtype == known:
             return cast("GradientType", known)
     if run.gradient_dtype:
-        raise CannotPredict(f"gradient_dtype {run.gradient_dtype!r} is not known")
+        raise CannotPredict.unknown("gradient_dtype", run.gradient_dtype, get_args(GradientType))
     if precision == "fp16":
         return told.assume("gradient_dtype", "fp16", "FP16 training keeps FP16 gradients (Megatron-LM)")
     if run.release or (run.framework == "megatron-core" and run.precision in LOW_PRECISIONS):
@@ -89,7 +94,7 @@ def _gradients(run: MeasuredRun, precision: Precision, told: Told) -> GradientTy
 def stack_of(run: MeasuredRun, told: Told) -> Stack:
     """Rebuild the software knobs."""
     if run.attention_kernel not in get_args(AttentionKernel):
-        raise CannotPredict(f"attention_kernel {run.attention_kernel!r} is not known")
+        raise CannotPredict.unknown("attention_kernel", run.attention_kernel, get_args(AttentionKernel))
     for column in ("fp8_recipe", "cuda_graph", "ep_overlap", "activation_offload"):
         if value := getattr(run, column):
             told.ignore(column, value, "not priced")
@@ -114,13 +119,12 @@ def layout_of(run: MeasuredRun, architecture: Architecture, told: Told) -> Layou
     vpp = run.vpp or told.assume("vpp", 1, "not stated: no interleaving")
     if run.layers < run.pp * vpp - EMPTY_CHUNKS:
         raise CannotPredict(f"{run.layers} layers do not fill {run.pp} stages of {vpp} chunks")
-    interleaved = "interleaved" if vpp > 1 else "1f1b"
     return Layout(
         tp=run.tp, cp=run.cp, pp=run.pp, vpp=vpp, dp=run.dp, ep=run.ep, etp=etp,
         edp=run.tp * run.cp * run.dp // (etp * run.ep),
         gpus=run.gpus,
         hsdp_shard=run.hsdp_shard,
-        schedule="none" if run.pp == 1 else interleaved,
+        schedule=_schedule(run, vpp, told),
         micro_batch=micro_batch,
         micro_batches=run.global_batch // (micro_batch * run.dp),
         micro_batch_group=run.pp,
@@ -133,6 +137,23 @@ def layout_of(run: MeasuredRun, architecture: Architecture, told: Told) -> Layou
         **_recompute(run, vpp, told),
         **_sharding(run, told),
     )  # fmt: skip
+
+
+def _schedule(run: MeasuredRun, vpp: int, told: Told) -> Schedule:
+    """Schedule of the column; what its degrees make of it where it is blank.
+
+    Interleaving whose chunks are not stated is priced as 1F1B, and told.
+    """
+    if not run.schedule:
+        piped: Schedule = "interleaved" if vpp > 1 else "1f1b"
+        return "none" if run.pp == 1 else piped
+    said = run.schedule.partition("(")[0].strip().lower().replace(" ", "-")
+    if said not in SCHEDULES:
+        raise CannotPredict.unknown("schedule", run.schedule, SCHEDULES)
+    if SCHEDULES[said] == "interleaved" and vpp == 1 and run.pp > 1:
+        told.ignore("schedule", run.schedule, "priced as 1f1b, with one chunk a stage")
+        return "1f1b"
+    return SCHEDULES[said]
 
 
 def _micro_batch(run: MeasuredRun) -> int:
@@ -156,6 +177,8 @@ def _check_grids(run: MeasuredRun, etp: int) -> None:
 def _recompute(run: MeasuredRun, vpp: int, told: Told) -> dict[str, Any]:
     """Recompute, its modules and its layers; the count of the file is one chunk's."""
     kind = run.recompute or told.assume("recompute", "none", "not stated")
+    if kind not in RECOMPUTES:
+        raise CannotPredict.unknown("recompute", kind, RECOMPUTES)
     chosen: dict[str, Any] = {"recompute": kind}
     if run.recompute_modules:
         words = [word.strip() for word in run.recompute_modules.split(",")]

@@ -28,7 +28,8 @@ it has. Sizes and network rates are the file's own columns."""
 def cluster_of(run: MeasuredRun) -> Cluster:
     """Rebuild the cluster: the NVLink domain, then one flat network at the rate the file states."""
     if run.gpu not in MACHINES:
-        raise CannotPredict(f"gpu {run.gpu!r} is not one of the {len(MACHINES)} known labels")
+        known = f"{len(MACHINES)} known labels: {', '.join(MACHINES)}"
+        raise CannotPredict(f"gpu {run.gpu!r} is not one of the {known}")
     gpu, machine = MACHINES[run.gpu]
     fast, *_, far = catalogue.cluster(machine).tiers
     size = _domain(run, fast)

@@ -4,6 +4,7 @@ import csv
 import io
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_type_hints
@@ -22,6 +23,15 @@ MAY_BE_ZERO = frozenset(
      "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"}
 )  # fmt: skip
 """Whole-number columns in which 0 is said and means none."""
+MAY_BE_MISSING = frozenset({"schedule"})
+"""Columns a file may leave out: its other columns say the same."""
+UNREAD = frozenset(
+    {"model_name", "params_active_B", "measured_tokens_per_s_per_gpu", "measured_tflops_per_gpu",
+     "measured_mfu", "flops_kind", "notes"}
+)  # fmt: skip
+"""Columns of `bench/data/runs.csv` that tell a reader more and no prediction anything."""
+MOST_DIGITS = 18
+"""Digits of the largest whole number a cell may hold."""
 
 Cell = str
 Row = dict[str, Cell]
@@ -35,8 +45,22 @@ class BadCell(ValueError):
         self.reason, self.fix = reason, fix
 
 
+@dataclass(frozen=True)
+class RunsFile:
+    """What a file holds."""
+
+    runs: tuple[MeasuredRun, ...]
+    unknown_columns: tuple[str, ...]
+    """Columns nobody knows: they were not read."""
+
+
 def read_runs(path: Path) -> tuple[MeasuredRun, ...]:
-    """Read every run of a file.
+    """Read every run of a file, as `read_file` does."""
+    return read_file(path).runs
+
+
+def read_file(path: Path) -> RunsFile:
+    """Read every run of a file, and the names of its columns that nobody knows.
 
     Raises
     ------
@@ -60,7 +84,11 @@ def read_runs(path: Path) -> tuple[MeasuredRun, ...]:
         told = faults[:MOST_FAULTS]
         more = [Fault("/rows", None, f"{left} more faults were left out", "Mend these first.")]
         raise InvalidField(*told, *(more if left > 0 else []))
-    return tuple(runs)
+    return RunsFile(tuple(runs), _unknown_columns(header))
+
+
+def _unknown_columns(header: list[str]) -> tuple[str, ...]:
+    return tuple(name for name in header if name and name not in COLUMNS and name not in UNREAD)
 
 
 def _table(path: Path) -> tuple[list[str], list[tuple[int, list[Cell]]]]:
@@ -79,7 +107,7 @@ def _table(path: Path) -> tuple[list[str], list[tuple[int, list[Cell]]]]:
 
 
 def _column_faults(header: list[str]) -> list[Fault]:
-    missing = [name for name in COLUMNS if name not in header]
+    missing = [name for name in COLUMNS if name not in header and name not in MAY_BE_MISSING]
     twice = sorted({name for name in header if header.count(name) > 1})
     fix = "Add it; leave its cells blank where the run does not say."
     return [Fault(f"/columns/{name}", None, "the column is missing", fix) for name in missing] + [
@@ -100,7 +128,7 @@ def _run(
     faults = []
     for name, read in COLUMNS.items():
         try:
-            values[name] = read(row[name])
+            values[name] = read(row.get(name, ""))
         except BadCell as bad:
             faults.append(Fault(f"{where}/{name}", row[name] or None, bad.reason, bad.fix))
     faults += _row_faults(where, line, row, seen)
@@ -126,8 +154,13 @@ def _whole(name: str) -> Callable[[Cell], int]:
     least = 0 if name in MAY_BE_ZERO else 1
 
     def read(cell: Cell) -> int:
-        if not (cell.isascii() and cell.isdigit() and len(cell) < 19):
+        digits = cell.removeprefix("-")
+        if not (digits.isascii() and digits.isdigit()):
             raise BadCell("must be a whole number", f"Write a whole number from {least}.")
+        if digits.lstrip("0") and digits != cell:
+            raise BadCell(f"below the least accepted, {least}", f"Use {least} or more.")
+        if len(digits.lstrip("0")) > MOST_DIGITS:
+            raise BadCell("too large", f"Write at most {MOST_DIGITS} digits.")
         if int(cell) < least:
             raise BadCell(f"below the least accepted, {least}", f"Use {least} or more.")
         return int(cell)
@@ -171,4 +204,4 @@ def _optional(read: Callable[[Cell], Any]) -> Callable[[Cell], Any]:
 
 
 COLUMNS: dict[str, Callable[[Cell], Any]] = dict(_columns())
-"""Columns a file must have, and how each is read; it may have others, which are not looked at."""
+"""Columns a file must have, and how each is read; it may have others, which are not read."""

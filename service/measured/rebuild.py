@@ -4,10 +4,13 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from models.catalogue.framework_memory import framework
+from models.catalogue.framework_memory import framework, framework_names
 from models.cost.setting import Setting
+from models.framework import FrameworkMemory
 from models.layout import Layout
 from models.profile import Profile
+from search.case import Case
+from search.check import broken_rules
 from service.measured.architectures import architecture_of
 from service.measured.layouts import layout_of, stack_of, workload_of
 from service.measured.machines import cluster_of
@@ -16,6 +19,9 @@ from service.measured.told import CannotPredict, Told
 
 FRAMEWORKS = {"megatron-core": "megatron", "megatron-2020": "megatron-2021", "meta": "megatron"}
 """Names of the `framework` column that the catalogue has under another name."""
+UNASKED = frozenset({"memory", "stages_hold_a_layer"})
+"""Rules a run that was launched may break: it may run out of memory, and give the embedding and the loss
+chunks of their own."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,23 @@ def _rebuild(run: MeasuredRun, profile: Profile, told: Told) -> Rebuilt:
         workload=workload_of(run, told),
         profile=profile,
         memory_limit_bytes=cluster.gpu.usable_memory_bytes,
-        framework=framework(FRAMEWORKS.get(run.framework, run.framework)),
+        framework=_framework(run),
         stack=stack_of(run, told),
     )
-    return Rebuilt(setting, layout_of(run, architecture, told))
+    layout = layout_of(run, architecture, told)
+    _check_rules(Case(layout, setting))
+    return Rebuilt(setting, layout)
+
+
+def _framework(run: MeasuredRun) -> FrameworkMemory:
+    """Memory habits of the framework the column names; only a known name is ever looked up."""
+    name = FRAMEWORKS.get(run.framework, run.framework)
+    if name not in framework_names():
+        raise CannotPredict.unknown("framework", run.framework, {*FRAMEWORKS, *framework_names()})
+    return framework(name)
+
+
+def _check_rules(case: Case) -> None:
+    """Stop at a layout that breaks a rule `evaluate` tells."""
+    for broken in broken_rules(case, UNASKED):
+        raise CannotPredict(f"{broken.rule}: {broken.statement} {broken.fix}")

@@ -25,7 +25,9 @@ UNSTATED = {"vpp": "interleave", "gradient_dtype": "gradient type", "recompute":
 """Blank columns that are told apart, and what they are called."""
 
 
-def validate(runs: Sequence[MeasuredRun], profile_name: str) -> ValidateAnswer:
+def validate(
+    runs: Sequence[MeasuredRun], profile_name: str, unknown_columns: tuple[str, ...] = ()
+) -> ValidateAnswer:
     """Predict every run and sum up the errors; UnknownEntry for a profile there is none of."""
     if profile_name not in PROFILES:
         raise UnknownEntry.among("/profile", profile_name, PROFILES)
@@ -34,6 +36,7 @@ def validate(runs: Sequence[MeasuredRun], profile_name: str) -> ValidateAnswer:
     reasons = Counter(run.reason for run in reports if run.reason)
     return ValidateAnswer(
         profile=profile_name,
+        unknown_columns=unknown_columns,
         runs=reports,
         summary=Summary(
             runs=len(reports),

@@ -58,6 +58,8 @@ class MeasuredRun:
     dp: int
     ep: int
     etp: int | None
+    schedule: str | None
+    """What follows a parenthesis is a remark; FSDP is a run without a pipeline."""
     zero_stage: int
     sp: bool
     hsdp_shard: int | None

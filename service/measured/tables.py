@@ -28,6 +28,8 @@ def print_validation(console: Console, answer: ValidateAnswer) -> None:
     _print_errors(console, "Step time", summary.step_time)
     line(console, summary.step_time_claim)
     line(console, f"{summary.predicted} of {summary.runs} rows predicted, profile {answer.profile}.")
+    if answer.unknown_columns:
+        line(console, f"Columns not known, and not read: {', '.join(answer.unknown_columns)}", "yellow")
     for reason, rows in summary.not_predicted.items():
         ids = ", ".join(run.id for run in answer.runs if run.reason == reason)
         line(console, f"Not predicted, {rows}: {reason} ({ids})", "yellow")

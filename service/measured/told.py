@@ -1,5 +1,6 @@
 """What rebuilding a run had to assume, what it could not take in, and why it had to stop."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -10,6 +11,15 @@ Value = TypeVar("Value")
 
 class CannotPredict(Exception):
     """A run whose columns describe nothing that can be priced; the message says why."""
+
+    @classmethod
+    def unknown(cls, column: str, said: str, known: Iterable[str]) -> "CannotPredict":
+        """Build the reason of a cell that names nothing we know, with what we do.
+
+        >>> str(CannotPredict.unknown("precision", "fp7", ["fp8", "bf16"]))
+        "precision 'fp7' is not known; known: bf16, fp8"
+        """
+        return cls(f"{column} {said!r} is not known; known: {', '.join(sorted(known))}")
 
 
 @dataclass

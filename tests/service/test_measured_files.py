@@ -29,6 +29,10 @@ def test_a_missing_column_is_told_by_name(tmp_path):
         ("hidden", "many", "must be a whole number"),
         ("hidden", "1536.5", "must be a whole number"),
         ("hidden", "", "must be a whole number"),
+        ("hidden", "99999999999999999999", "too large"),
+        ("hidden", "9" * 5000, "too large"),
+        ("hidden", "-5", "below the least accepted, 1"),
+        ("zero_stage", "-1", "below the least accepted, 0"),
         ("tp", "0", "below the least accepted, 1"),
         ("sp", "yes", "must be 0 or 1"),
         ("measured_step_s", "fast", "must be a number"),
@@ -72,6 +76,15 @@ def test_what_is_no_csv_file_is_a_fault_of_the_question(tmp_path, content):
     if content is not None:
         path.write_bytes(content)
     assert list(faults(path)) == ["RUNS.csv"]
+
+
+def test_a_whole_number_may_have_leading_zeros(tmp_path):
+    assert one(tmp_path, "dlperf-0002", hidden="0" * 30 + "1536").hidden == 1536
+
+
+def test_a_file_without_schedules_is_read(tmp_path):
+    columns = [name for name in rows()["dlperf-0002"] if name != "schedule"]
+    assert read_runs(written(tmp_path, [rows()["dlperf-0002"]], columns))[0].schedule is None
 
 
 def test_more_columns_than_ours_are_no_fault(tmp_path):
