@@ -34,7 +34,7 @@ def cluster_of(run: MeasuredRun) -> Cluster:
     fast, *_, far = catalogue.cluster(machine).tiers
     size = _domain(run, fast)
     network = Tier(name="network", bandwidth_bytes_per_s=run.nic_bytes_per_s, latency_s=far.latency_s)
-    inner = [fast.model_copy(update={"gpus": size})] if size > 1 else []
+    inner = [Tier(**(fast.model_dump() | {"gpus": size}))] if size > 1 else []
     return Cluster(
         name=run.id,
         gpu=catalogue.gpu(gpu),

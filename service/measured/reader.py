@@ -32,6 +32,8 @@ UNREAD = frozenset(
 """Columns of `bench/data/runs.csv` that tell a reader more and no prediction anything."""
 MOST_DIGITS = 18
 """Digits of the largest whole number a cell may hold."""
+LEAST, MOST = 1e-9, 1e15
+"""Bounds of the other numbers: a byte in GB, and more bytes a second than any network has."""
 
 Cell = str
 Row = dict[str, Cell]
@@ -175,6 +177,8 @@ def _number(cell: Cell) -> float:
         raise BadCell("must be a number", "Write a number, with a point.") from None
     if not math.isfinite(value) or value <= 0:
         raise BadCell("must be a finite number more than 0", "Leave it blank where it is not known.")
+    if not LEAST <= value <= MOST:
+        raise BadCell(f"outside {LEAST:g} to {MOST:g}", "Look at the column's unit.")
     return value
 
 

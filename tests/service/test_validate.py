@@ -110,6 +110,7 @@ def test_the_network_is_the_one_the_file_states(tmp_path):
         ({"n_experts": "8"}, "top_k is not stated, and the architecture needs it"),
         ({"framework": "zzz"}, "framework 'zzz' is not known; known: any, composer-fsdp, "),
         ({"framework": "../profiles/calibrated"}, "framework '../profiles/calibrated' is not known"),
+        ({"nvlink_domain_gpus": "1000000000000"}, "Tier, gpus 1000000000000: "),
         ({"recompute": "some"}, "recompute 'some' is not known; known: full, none, selective"),
         ({"schedule": "foo"}, "schedule 'foo' is not known; known: 1f1b, "),
         ({"schedule": "none"}, "schedule_fits_stages: "),
