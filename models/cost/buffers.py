@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from models.cost import activations
 from models.cost.setting import Setting
-from models.cost.shards import RankParameters
+from models.cost.shards import RankParameters, state_shards
 from models.cost.stages import Stages
-from models.cost.table import PER_MICRO_BATCH, LayoutTable
+from models.cost.table import PER_MICRO_BATCH, PER_PASS, LayoutTable
 
 Array = NDArray[np.float64]
 
@@ -57,21 +57,33 @@ def _message_lines(table: LayoutTable, stages: Stages, setting: Setting) -> dict
 def _sharding_lines(table: LayoutTable, parameters: RankParameters, setting: Setting) -> dict[str, Array]:
     """Whole weights and gradients of a layer that ZeRO holds while it works on it.
 
-    ZeRO-3 holds `GATHERED_UNITS` layers' weights; ZeRO-2 and 3 that reduce after every micro-batch
-    hold one layer's whole gradient in the type it is sent in.
+    ZeRO-3 holds `GATHERED_UNITS` layers' weights where the stage's are not whole already; ZeRO-2 and 3
+    that reduce after every micro-batch hold one layer's whole gradient in the type it is sent in. A
+    group of one rank has nothing to gather and nothing to reduce.
     """
     bytes_of = setting.workload.recipe
-    gathered = np.where(table.zero == 3, float(GATHERED_UNITS * bytes_of.weight), 0.0)[:, None]
-    reducing = (table.zero >= 2) & (table.gradient_reduce == PER_MICRO_BATCH)
-    unreduced = np.where(reducing, float(bytes_of.gradient_sent), 0.0)[:, None]
-    lines = {
-        "gathered_weights": gathered * parameters.layer_shared,
-        "unreduced_gradients": unreduced * parameters.layer_shared,
-    }
+    dense, experts = state_shards(table)
+    groups = [("", dense, parameters.layer_shared)]
     if setting.architecture.moe is not None:
-        lines["gathered_weights_routed"] = gathered * parameters.layer_routed
-        lines["unreduced_gradients_routed"] = unreduced * parameters.layer_routed
+        groups.append(("_routed", experts, parameters.layer_routed))
+    reducing = (table.zero >= 2) & (table.gradient_reduce == PER_MICRO_BATCH)
+    lines: dict[str, Array] = {}
+    for suffix, shards, layer in groups:
+        gathered = np.where(_gathers(table, shards, setting), float(GATHERED_UNITS * bytes_of.weight), 0.0)
+        unreduced = np.where(reducing & (shards > 1), float(bytes_of.gradient_sent), 0.0)
+        lines[f"gathered_weights{suffix}"] = gathered[:, None] * layer
+        lines[f"unreduced_gradients{suffix}"] = unreduced[:, None] * layer
     return lines
+
+
+def _gathers(table: LayoutTable, shards: NDArray[np.int64], setting: Setting) -> NDArray[np.bool_]:
+    """Whether a layout makes whole weights layer by layer, (N,).
+
+    Under ZeRO-3 that keeps none of them, over more than one rank; over one rank too where the sharded
+    weight is the FP32 master, which is cast layer by layer.
+    """
+    passing = (table.zero == 3) & (table.weight_gather == PER_PASS)
+    return np.asarray(passing & ((shards > 1) | setting.weight_is_master))
 
 
 def overhead_lines(table: LayoutTable, setting: Setting) -> dict[str, Array]:

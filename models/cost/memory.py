@@ -133,21 +133,28 @@ def peak_bytes(table: LayoutTable, setting: Setting) -> IntVector:
 
 
 def _state_lines(table: LayoutTable, parameters: RankParameters, setting: Setting) -> dict[str, Array]:
-    """Weights, gradients and optimizer state of the dense part over dp * cp, of the experts over edp."""
+    """Weights, gradients and optimizer state of the dense part over dp * cp, of the experts over edp.
+
+    A group of one rank holds them whole: nothing is made whole beside them but a cast of FP32 masters.
+    """
     lines: dict[str, Array] = {}
     recipe = setting.workload.recipe
     choice = (table.zero, table.schedule, table.gradient_reduce, table.weight_gather)
     extra = state.peak_extra_bytes(*choice, recipe)
     dense, experts = state_shards(table)
-    is_master = setting.framework.weight_is_master and recipe.master > 0 and setting.profile.working_buffers
-    own_weight = np.where((table.zero == 3) & (table.weight_gather != KEEP_FOR_STEP) & is_master, 0.0, 1.0)
+    own_weight = np.where(
+        (table.zero == 3) & (table.weight_gather != KEEP_FOR_STEP) & setting.weight_is_master, 0.0, 1.0
+    )
     groups = [("", dense, parameters.shared)]
     if setting.architecture.moe is not None:
         groups.append((ROUTED, experts, parameters.routed))
     for suffix, shards, count in groups:
         held = state.resident_bytes(*choice, shards, recipe)
-        lines[f"weights{suffix}"] = count * (held.weights * own_weight + extra.weights)[:, None]
-        lines[f"gradients{suffix}"] = count * (held.gradients + extra.gradients)[:, None]
+        apart = shards > 1
+        made_whole = np.where(apart | setting.weight_is_master, extra.weights, 0.0)
+        unreduced = np.where(apart, extra.gradients, 0.0)
+        lines[f"weights{suffix}"] = count * (held.weights * own_weight + made_whole)[:, None]
+        lines[f"gradients{suffix}"] = count * (held.gradients + unreduced)[:, None]
         lines[f"optimizer{suffix}"] = count * held.optimizer[:, None]
     if recipe.end_optimizer != recipe.optimizer:
         more = parameters.ends * (recipe.end_optimizer - recipe.optimizer)

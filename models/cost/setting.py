@@ -32,6 +32,12 @@ class Setting:
         return 0 if self.stack.fused_loss else self.framework.logits_fp32_copies
 
     @property
+    def weight_is_master(self) -> bool:
+        """Under ZeRO-3 the sharded weight is the FP32 master, and the 16-bit one exists only gathered."""
+        habit = self.framework.weight_is_master and self.profile.working_buffers
+        return habit and self.workload.recipe.master > 0
+
+    @property
     def mtp_layers(self) -> int:
         """Multi-token-prediction layers that are trained, on the last stage. [1]."""
         return self.architecture.mtp_layers if self.stack.mtp else 0

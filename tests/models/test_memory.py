@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.architecture import Architecture
+from models.catalogue.framework_memory import framework
 from models.cost import candidate
 from models.cost.memory import PART_OF_LINE, memory_lines, peak_bytes, stage_parts
 from models.cost.stages import balanced_split, every_stage, stage_kinds
@@ -119,6 +120,54 @@ def test_expert_parallel_shrinks_experts_and_not_what_their_tokens_keep():
     lines = memory_lines(table, stage_kinds(table, question), question)
     assert (np.diff(lines["layer_activations"][:, 0]) == 0).all()
     assert (np.diff(lines["weights_routed"][:, 0]) < 0).all()
+
+
+def sharded_lines(architecture: Architecture, framework_name: str = "any", **knobs):
+    """Lines of the first stage of a ZeRO-3 layout that reduces after every micro-batch. [B]."""
+    chosen = layout(architecture, 64, **{"zero": 3, "gradient_reduce": "per_micro_batch"} | knobs)
+    table = LayoutTable.of([chosen])
+    question = setting(
+        architecture, "calibrated", gpus=chosen.gpus, workload=workload(4096, 64),
+        framework=framework(framework_name),
+    )  # fmt: skip
+    lines = memory_lines(table, stage_kinds(table, question), question)
+    return {name: int(value[0, 0]) for name, value in lines.items()}
+
+
+def test_zero_3_on_one_rank_holds_each_weight_and_each_gradient_once():
+    alone, plain = sharded_lines(GPT3, dp=1), sharded_lines(GPT3, dp=1, zero=0, gradient_reduce="once")
+    assert alone["gathered_weights"] == alone["unreduced_gradients"] == 0
+    assert sum(alone.values()) == sum(plain.values())
+
+
+def test_zero_3_gathers_over_two_ranks_what_it_shards_over_two():
+    assert sharded_lines(GPT3, dp=2)["gathered_weights"] > 0
+    assert sharded_lines(GPT3, dp=2)["unreduced_gradients"] > 0
+    inside = sharded_lines(GPT3, dp=2, hsdp_shard=1)
+    assert inside["gathered_weights"] == inside["unreduced_gradients"] == 0
+
+
+def test_experts_on_one_rank_each_are_not_gathered_though_the_dense_part_is():
+    spread, repeated = sharded_lines(MIXTRAL, dp=8, ep=8), sharded_lines(MIXTRAL, dp=8, ep=4)
+    assert spread["gathered_weights_routed"] == spread["unreduced_gradients_routed"] == 0
+    assert spread["gathered_weights"] > 0
+    assert repeated["gathered_weights_routed"] > 0
+    assert repeated["unreduced_gradients_routed"] > 0
+
+
+@pytest.mark.parametrize("kept", ["keep_to_backward", "keep_for_step"])
+def test_weights_that_are_kept_whole_are_not_gathered_beside_it(kept):
+    lines = sharded_lines(MIXTRAL, dp=8, ep=4, weight_gather=kept)
+    assert lines["gathered_weights"] == lines["gathered_weights_routed"] == 0
+    assert lines["weights"] >= sharded_lines(MIXTRAL, dp=8, ep=4, zero=1)["weights"]
+    alone = sharded_lines(MIXTRAL, dp=1, weight_gather=kept)
+    assert alone["weights"] == sharded_lines(MIXTRAL, dp=1, zero=1)["weights"]
+
+
+def test_an_fp32_master_is_cast_layer_by_layer_on_one_rank_too():
+    lines = sharded_lines(GPT3, "torchtitan", dp=1)
+    assert lines["weights"] == 0
+    assert lines["gathered_weights"] == 2 * 2 * (12 * 12288**2 + 13 * 12288)
 
 
 def test_expert_state_is_sharded_over_the_experts_own_ranks_only():
