@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from models.cost.collectives import all_reduce_sent, message_seconds
 from models.cost.setting import Setting
-from models.cost.shards import embedding_matrix
+from models.cost.shards import embedding_matrix, embedding_twice
 from models.cost.table import LayoutTable
 from models.cost.traffic import Route, wire
 
@@ -35,13 +35,15 @@ class Closing:
 
 
 def tied_embedding(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> Closing:
-    """Sum the gradients of a tied embedding's two copies, on the first and the last stage.
+    """Sum the gradients of an embedding's two copies, on the first and the last stage.
+
+    There are two where it is the head too, or where an MTP layer embeds tokens.
 
     An all-reduce of V_p h / t gradients between two ranks sends the matrix once, over the tier the
     ends of the pipeline are apart (M. Shoeybi et al., arXiv:1909.08053; NVIDIA/Megatron-LM
     megatron/core/distributed/finalize_model_grads.py).
     """
-    apart = setting.architecture.tied_embeddings & (table.pp > 1)
+    apart = embedding_twice(table, setting)
     whole = embedding_matrix(table, setting.architecture) * setting.workload.recipe.gradient_sent
     message = np.where(apart, whole, 0.0)
     sent = all_reduce_sent(message, 2)

@@ -51,8 +51,8 @@ def rank_parameters(table: LayoutTable, stages: Stages, setting: Setting) -> Ran
     """Return the parameters of each stage's rank.
 
     A stage's dense part is its layers' sharded parameters over t plus their replicated ones, the
-    padded embedding over t on the first stage (on the last too where it is tied and p > 1), the
-    head over t, the final norm and what MTP layers add on the last. Routed experts go over etp * ep.
+    padded embedding over t on the first stage (on the last too where `embedding_twice`), the head
+    over t, the final norm and what MTP layers add on the last. Routed experts go over etp * ep.
 
     In real-valued stages (the textbook) each holds Psi / (t p), Psi the round figure of the name.
     """
@@ -91,11 +91,21 @@ def embedding_matrix(table: LayoutTable, architecture: Architecture) -> Array:
     return padded_vocabulary(architecture.vocabulary, table.tp) / table.tp * float(architecture.hidden)
 
 
+def embedding_twice(table: LayoutTable, setting: Setting) -> NDArray[np.bool_]:
+    """Whether the last of several stages holds the input embedding too, (N,).
+
+    As the head it is tied to, or to embed the tokens an MTP layer predicts from; one copy serves both
+    (NVIDIA/Megatron-LM megatron/core/models/gpt/gpt_model.py, `pre_process or mtp_process`).
+    """
+    wanted = setting.architecture.tied_embeddings or setting.mtp_layers > 0
+    return np.asarray((table.pp > 1) & wanted)
+
+
 def _ends(table: LayoutTable, stages: Stages, setting: Setting) -> Array:
     """Embedding (with its norm and positions) on the first stage, final norm and head on the last.
 
-    Each MTP layer's projection of 2 h^2 and its three norms stand on the last stage too; the layer
-    itself is among the stage's layers.
+    Each MTP layer's projection of 2 h^2 and its three norms stand on the last stage too, and one copy
+    of the embedding for all of them (`embedding_twice`); the layer itself is among the stage's layers.
     """
     architecture = setting.architecture
     counts = count_parameters(architecture)
@@ -104,8 +114,8 @@ def _ends(table: LayoutTable, stages: Stages, setting: Setting) -> Array:
     matrix = embedding_matrix(table, architecture)[:, None]
     first = matrix + counts.positions + counts.embedding_norm
     bias = vocabulary if architecture.head_bias else 0.0
-    own_head = ~np.bool_(architecture.tied_embeddings) | (table.pp[:, None] > 1)
+    matrices = float(not architecture.tied_embeddings) + embedding_twice(table, setting)[:, None]
     norms = 3 * counts.final_norm
     predicted = setting.mtp_layers * (2 * architecture.hidden**2 / tp + norms)
-    last = counts.final_norm + bias + np.where(own_head, matrix, 0.0) + predicted
+    last = counts.final_norm + bias + matrices * matrix + predicted
     return stages.first * first + stages.last * last

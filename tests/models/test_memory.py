@@ -8,13 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.architecture import Architecture
+from models.catalogue import architecture
 from models.catalogue.framework_memory import framework
 from models.cost import candidate
 from models.cost.memory import PART_OF_LINE, memory_lines, peak_bytes, stage_parts
+from models.cost.shards import rank_parameters
 from models.cost.stages import balanced_split, every_stage, stage_kinds
 from models.cost.table import LayoutTable
 from models.estimate import StageMemory
 from models.layout import Layout
+from models.stack import Stack
 from tests.builders import GPT3, LLAMA_405B, layout, setting, workload
 
 USABLE = 85_045_477_376
@@ -209,6 +212,27 @@ def test_the_part_the_solver_bounds_is_least_without_expert_degrees(
     (rest, _), (spread_rest, routed) = stage_parts(plain, question), stage_parts(spread, question)
     assert (rest <= spread_rest).all()
     assert (spread_rest + routed).max() == peak_bytes(spread, question)[0]
+
+
+@pytest.mark.parametrize(("tied", "pp", "copies"), [(False, 8, 1), (False, 1, 0), (True, 8, 0), (True, 1, 0)])
+def test_an_mtp_layer_on_a_later_stage_brings_the_input_embedding_and_its_all_reduce(tied, pp, copies):
+    """DeepSeek-V3: 129,280 x 7,168 on the last stage; a tied embedding has its copy there already."""
+    shape = architecture("deepseek-v3").model_copy(update={"tied_embeddings": tied})
+    chosen = layout(shape, 1024, pp=pp, dp=16, ep=16, zero=1)
+    table, held, closes = LayoutTable.of([chosen]), [], []
+    for mtp in (False, True):
+        question = setting(
+            shape, "calibrated", gpus=chosen.gpus, workload=workload(4096, 1024), stack=Stack(mtp=mtp)
+        )
+        every = every_stage(pp, 1, question, chosen.stage_layers)
+        held.append(rank_parameters(table, every, question).ends[0])
+        rows = {row.operation: row for row in candidate(chosen, question).traffic}
+        closes.append(rows.get("all_reduce of the tied embedding"))
+    own = 2 * 7168**2 + 3 * 7168
+    assert (held[1] - held[0]).tolist() == [0] * (pp - 1) + [copies * 129_280 * 7168 + own]
+    assert [row is not None for row in closes] == [tied and pp > 1, pp > 1]
+    if pp > 1:
+        assert closes[1].message_bytes == 4 * 129_280 * 7168
 
 
 def test_full_recompute_keeps_inputs_and_one_working_layer():
