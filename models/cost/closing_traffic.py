@@ -1,4 +1,4 @@
-"""Collectives that close a step: the tied embedding's gradient and the gradient norm.
+"""Collectives that close a step: the gradient of an embedding two stages hold, and the gradient norm.
 
 They come after the last backward and before the optimizer, so the step waits for them.
 """

@@ -56,9 +56,9 @@ def dimension_traffic(
 
 
 def _closing(traffic: Traffic, setting: Setting) -> tuple[DimensionTraffic, ...]:
-    """The tied embedding's and the gradient norm's all-reduce, where there are any."""
+    """The all-reduce of an embedding two stages hold, and the gradient norm's, where there are any."""
     each = (
-        ("pp", "all_reduce of the tied embedding", traffic.tied_embedding),
+        ("pp", "all_reduce of the shared embedding", traffic.tied_embedding),
         ("dp", "all_reduce of the gradient norm", traffic.gradient_norm),
     )
     return tuple(

@@ -227,7 +227,7 @@ def test_an_mtp_layer_on_a_later_stage_brings_the_input_embedding_and_its_all_re
         every = every_stage(pp, 1, question, chosen.stage_layers)
         held.append(rank_parameters(table, every, question).ends[0])
         rows = {row.operation: row for row in candidate(chosen, question).traffic}
-        closes.append(rows.get("all_reduce of the tied embedding"))
+        closes.append(rows.get("all_reduce of the shared embedding"))
     own = 2 * 7168**2 + 3 * 7168
     assert (held[1] - held[0]).tolist() == [0] * (pp - 1) + [copies * 129_280 * 7168 + own]
     assert [row is not None for row in closes] == [tied and pp > 1, pp > 1]
