@@ -20,6 +20,7 @@ LARGEST_ARCHITECTURE = 10**15
 WIDEST_HEAD = 100_000
 """Of either part of a latent head."""
 LATENT_KEYS = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+"""Fields that mean something only to multi-head latent attention."""
 OWN_KEYS = ("name", "nominal_parameters", "nominal_active_parameters")
 """Ours, allowed beside the others where no family is named."""
 NAMELESS_KEYS = (
@@ -36,8 +37,7 @@ def read_decoder(fields: Fields, family: Family, *, nameless: bool) -> dict[str,
     keys = {**USUAL_KEYS, **family.keys}
     values = _widths(fields, family, keys) | _switched(fields, family)
     values |= _window(fields, family, values["layers"])
-    latent = family.latent or (nameless and fields.stated("kv_lora_rank") is not None)
-    if latent:
+    if family.latent or (nameless and fields.stated("kv_lora_rank") is not None):
         values |= _latent(fields, values["heads"])
     else:
         values |= _grouped(fields, values, keys)
@@ -56,7 +56,7 @@ def read_decoder(fields: Fields, family: Family, *, nameless: bool) -> dict[str,
     values["mtp_layers"] = mtp or 0
     if nameless:
         values |= {key: fields.optional_count(key, high=LARGEST_ARCHITECTURE) for key in OWN_KEYS[1:]}
-    if not nameless:
+    else:
         _refuse_unread(fields, family)
     _check_size(fields, values)
     return values

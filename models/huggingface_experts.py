@@ -54,8 +54,7 @@ def _must_say(fields: Fields, experts: Experts) -> None:
     """Note shared experts and leading dense layers that neither the file nor its family states."""
     for key in (experts.shared_count, experts.dense_first):
         if key and key not in fields.config and key not in fields.family_defaults:
-            reason = "is missing, and the architecture is not known without it"
-            fields.fault(key, reason, "State a whole number; 0 for none.")
+            fields.unsaid(key, "State a whole number; 0 for none.")
 
 
 def _groups(fields: Fields, count: int) -> dict[str, int]:

@@ -45,6 +45,11 @@ class Fields:
         if fault not in self.faults:
             self.faults.append(fault)
 
+    def unsaid(self, key: str, fix: str) -> None:
+        """Note a field that had to be stated."""
+        reason = "is null" if key in self.config else "is missing"
+        self.fault(key, f"{reason}, and the architecture is not known without it", fix)
+
     def assume(self, key: str, value: Any, why: str) -> None:
         """Note, once, a value taken for a field that is not stated."""
         entry = (self.pointer(key), value, why)
@@ -57,11 +62,13 @@ class Fields:
         return self.config.get(key)
 
     def inside(self, key: str) -> "Fields":
-        """The fields of an object within; none where it is missing or null."""
+        """The fields of an object within, its faults noted here; none where it is missing or null."""
         value = self.stated(key)
         if value is not None and not isinstance(value, dict):
             self.fault(key, "is not an object", "State its fields, or leave it out.")
-        return Fields(value if isinstance(value, dict) else {}, self.pointer(key), {})
+        within = Fields(value if isinstance(value, dict) else {}, self.pointer(key), {})
+        within.faults = self.faults
+        return within
 
     def indices(self, key: str, below: int | None) -> list[int] | None:
         """A list of whole numbers in 0..below-1; None where it is missing or null, and after a fault."""
@@ -109,10 +116,7 @@ class Fields:
             self.assume(key, default, "default of the family")
             return default
         if value is None:
-            reason = "is null" if key in self.config else "is missing"
-            self.fault(
-                key, f"{reason}, and the architecture is not known without it", "State a whole number."
-            )
+            self.unsaid(key, "State a whole number.")
             return None
         return self._whole(key, value, low, high)
 

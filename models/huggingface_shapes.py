@@ -108,10 +108,9 @@ def mpt(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
     for key in ("qk_ln", "qk_gn", "rope"):
         if inner.flag(key):
             inner.fault(key, "is not modelled", "Only false is.")
-    fields.faults += inner.faults
     only(fields, "norm_type", "low_precision_layernorm", "layernorm")
     if fields.stated("ffn_config"):
-        only(fields.inside("ffn_config"), "ffn_type", "mptmlp", into=fields)
+        only(fields.inside("ffn_config"), "ffn_type", "mptmlp")
     learned = fields.flag("learned_pos_emb", default=True) and not alibi
     positions = fields.count("max_seq_len") if learned else 0
     return {
@@ -142,13 +141,11 @@ def starcoder2(fields: Fields, _: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-def only(fields: Fields, key: str, *modelled: str, into: Fields | None = None) -> None:
+def only(fields: Fields, key: str, *modelled: str) -> None:
     """Note a choice that is not among those we model."""
     value = fields.stated(key)
     if value is not None and value not in modelled:
         fields.fault(key, "is not modelled", f"Only {' and '.join(modelled)}.")
-        if into is not None:
-            into.faults += fields.faults
 
 
 def llama4(fields: Fields, read: dict[str, Any]) -> dict[str, Any]:
