@@ -51,6 +51,8 @@ class Tier(Schema):
     """Start-up time of one message over this tier."""
     oversubscription: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = 1.0
     """Divides the bandwidth when all cross this tier at once."""
+    collective: str | None = None
+    """Fabric class of models/catalogue/collectives/; by bandwidth and place where null."""
 
 
 class Cluster(Schema):

@@ -137,6 +137,8 @@ class TierRequest(Schema):
     """Start-up time of one message."""
     oversubscription: Annotated[float, Field(strict=True, ge=1, le=1000, allow_inf_nan=False)] = 1.0
     """Divides the bandwidth when all cross."""
+    collective: Annotated[str, Field(min_length=1, max_length=64)] | None = None
+    """Fabric class: how the tier carries collectives; by bandwidth and place unless given."""
 
 
 class GpuRequest(Schema):

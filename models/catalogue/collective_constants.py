@@ -1,15 +1,16 @@
 """Fabric classes: how each kind of link carries collectives, one file a class, every number sourced.
 
 A class is a generation of a fabric, never one machine. A tier that names none takes the class its
-bandwidth and place point to (`default_class`).
+bandwidth and place point to (`default_class`); tiers inside a server are never a network.
 """
 
 import tomllib
+from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 
 from models.errors import UnknownEntry
-from models.hardware import Tier
+from models.hardware import Cluster, Tier
 from models.link import LinkClass
 
 BY_BANDWIDTH: tuple[tuple[float, str], ...] = (
@@ -21,6 +22,30 @@ BY_BANDWIDTH: tuple[tuple[float, str], ...] = (
 """Class of an innermost tier by the least bandwidth of one GPU. [B/s]"""
 RACK = 16
 """An innermost tier of more GPUs is a rack's fabric. [1]"""
+
+
+def links(cluster: Cluster) -> tuple[LinkClass, ...]:
+    """Constants of each tier of a cluster, innermost first.
+
+    >>> from models.catalogue import loader
+    >>> links(loader.cluster("mi300x-8x400g"))[0].mesh
+    True
+    """
+    return tuple(link_class(name) for name in class_names(cluster.tiers, cluster.gpus_per_node))
+
+
+def class_names(tiers: Sequence[Tier], gpus_per_node: int) -> tuple[str, ...]:
+    """Fabric class of each tier, stated or derived.
+
+    >>> pair = Tier(name="pair", gpus=2, bandwidth_bytes_per_s=3e11)
+    >>> bus = Tier(name="bus", gpus=8, bandwidth_bytes_per_s=2.5e10)
+    >>> class_names([pair, bus, Tier(name="network", bandwidth_bytes_per_s=3e9)], gpus_per_node=8)
+    ('nvswitch-a100', 'pcie', 'infiniband')
+    """
+    return tuple(
+        tier.collective or default_class(tier, place == 0 or _in_server(tier, gpus_per_node))
+        for place, tier in enumerate(tiers)
+    )
 
 
 def link_class(name: str, field: str = "/cluster/tiers/collective") -> LinkClass:
@@ -47,7 +72,7 @@ def link_sources(name: str) -> dict[str, str]:
 
 
 def default_class(tier: Tier, innermost: bool) -> str:
-    """Class of a tier that names none: by bandwidth on the innermost tier, else `infiniband`.
+    """Class of a tier that names none: by bandwidth inside a server or a rack, else `infiniband`.
 
     >>> default_class(Tier(name="nvlink", gpus=8, bandwidth_bytes_per_s=4.5e11), innermost=True)
     'nvswitch-h100'
@@ -57,6 +82,10 @@ def default_class(tier: Tier, innermost: bool) -> str:
     found = next(name for least, name in BY_BANDWIDTH if tier.bandwidth_bytes_per_s >= least)
     large = tier.gpus is not None and tier.gpus > RACK
     return "nvl72" if found == "nvswitch-b200" and large else found
+
+
+def _in_server(tier: Tier, gpus_per_node: int) -> bool:
+    return tier.gpus is not None and tier.gpus <= gpus_per_node
 
 
 @cache

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 from models.catalogue import loader
+from models.catalogue.collective_constants import class_names, link_class_names
 from models.errors import Fault, InvalidField, UnknownEntry
 from models.estimate import Assumption
 from models.hardware import Cluster, Gpu, Tier
@@ -20,19 +21,19 @@ def resolve_cluster(stated: str | ClusterRequest, gpus: int) -> tuple[Cluster, t
         return loader.cluster(stated), ()
     faults = tier_faults(stated.tiers)
     faults += _node_faults(stated)
+    unknown = _unknown_classes(stated.tiers)
     try:
         gpu, assumptions = _gpu(stated.gpu)
     except UnknownEntry as error:
-        raise (InvalidField if faults else UnknownEntry)(*error.faults, *faults) from None
-    if faults:
-        raise InvalidField(*faults)
+        raise (InvalidField if faults else UnknownEntry)(*error.faults, *unknown, *faults) from None
+    if unknown or faults:
+        raise (InvalidField if faults else UnknownEntry)(*unknown, *faults)
     node = stated.gpus_per_node or stated.tiers[0].gpus or gpus
     if stated.gpus_per_node is None:
         assumptions += (Assumption(field="/cluster/gpus_per_node", value=node, why="GPUs of the first tier"),)
-    cluster = Cluster(
-        gpu=gpu, tiers=_tiers(stated.tiers), gpus_per_node=node, nics_per_node=stated.nics_per_node
-    )
-    return cluster, assumptions + _tier_assumptions(stated.tiers)
+    tiers = _tiers(stated.tiers, node)
+    cluster = Cluster(gpu=gpu, tiers=tiers, gpus_per_node=node, nics_per_node=stated.nics_per_node)
+    return cluster, assumptions + _tier_assumptions(stated.tiers) + _class_assumptions(stated.tiers, tiers)
 
 
 def tier_faults(tiers: tuple[TierRequest, ...]) -> list[Fault]:
@@ -108,9 +109,33 @@ def _gpu(stated: str | GpuRequest) -> tuple[Gpu, tuple[Assumption, ...]]:
     return Gpu(**values), assumptions
 
 
-def _tiers(stated: tuple[TierRequest, ...]) -> tuple[Tier, ...]:
+def _tiers(stated: tuple[TierRequest, ...], node: int) -> tuple[Tier, ...]:
     tiers = tuple(Tier(**tier.model_dump()) for tier in stated)
-    return (*tiers[:-1], tiers[-1].model_copy(update={"gpus": None}))
+    tiers = (*tiers[:-1], tiers[-1].model_copy(update={"gpus": None}))
+    names = class_names(tiers, node)
+    return tuple(
+        tier.model_copy(update={"collective": name}) for tier, name in zip(tiers, names, strict=True)
+    )
+
+
+def _unknown_classes(tiers: tuple[TierRequest, ...]) -> list[Fault]:
+    return [
+        fault
+        for i, tier in enumerate(tiers)
+        if tier.collective is not None and tier.collective not in link_class_names()
+        for fault in UnknownEntry.among(
+            f"/cluster/tiers/{i}/collective", tier.collective, link_class_names()
+        ).faults
+    ]
+
+
+def _class_assumptions(stated: tuple[TierRequest, ...], tiers: tuple[Tier, ...]) -> tuple[Assumption, ...]:
+    why = "fabric class by bandwidth and place"
+    return tuple(
+        Assumption(field=f"/cluster/tiers/{i}/collective", value=tier.collective, why=why)
+        for i, (said, tier) in enumerate(zip(stated, tiers, strict=True))
+        if said.collective is None
+    )
 
 
 def _tier_assumptions(tiers: tuple[TierRequest, ...]) -> tuple[Assumption, ...]:

@@ -1,0 +1,64 @@
+"""Clusters: fabric classes of tiers, stated or derived."""
+
+import pytest
+
+from models.catalogue import cluster, cluster_names, resolve
+from models.catalogue.collective_constants import link_class_names, links
+from models.errors import InvalidField, UnknownEntry
+from models.request import SearchRequest
+
+NVLINK = {"name": "nvlink", "gpus": 8, "bandwidth_bytes_per_s": 4.5e11}
+NETWORK = {"name": "network", "bandwidth_bytes_per_s": 5e10}
+
+
+def resolved(*tiers, gpus=64, **beside):
+    """A question about a cluster of H100 with these tiers, its names looked up."""
+    question = {"model": "llama-3-8b", "gpus": gpus, "cluster": {"gpu": "h100-sxm", "tiers": tiers} | beside}
+    return resolve(
+        SearchRequest.model_validate(question | {"workload": {"sequence_length": 8192, "global_batch": 2048}})
+    )
+
+
+def pointers(error):
+    return [fault.field for fault in error.value.faults]
+
+
+@pytest.mark.parametrize("name", cluster_names())
+def test_every_tier_of_a_catalogue_cluster_names_its_fabric_class(name):
+    stated = [tier.collective for tier in cluster(name).tiers]
+    assert set(stated) <= set(link_class_names())
+    assert len(links(cluster(name))) == len(stated)
+
+
+def test_a_cut_generation_keeps_the_class_of_its_switch():
+    """The H800 reaches 200 GB/s, by bandwidth alone an A100's; the switch is the H100's."""
+    assert cluster("h800-8x400g").tiers[0].collective == "nvswitch-h100"
+    assert cluster("a800-8x200g").tiers[0].collective == "nvswitch-a100"
+
+
+def test_a_tier_takes_the_class_it_names_and_a_derived_one_is_told():
+    got = resolved(NVLINK, NETWORK | {"collective": "roce"})
+    assert [tier.collective for tier in got.cluster.tiers] == ["nvswitch-h100", "roce"]
+    told = {a.field: a.value for a in got.assumptions if a.field.endswith("collective")}
+    assert told == {"/cluster/tiers/0/collective": "nvswitch-h100"}
+
+
+def test_a_tier_inside_the_server_is_no_network():
+    pair = {"name": "pair", "gpus": 2, "bandwidth_bytes_per_s": 3e11}
+    bus = {"name": "pcie", "gpus": 8, "bandwidth_bytes_per_s": 2.5e10}
+    got = resolved(pair, bus, NETWORK, gpus_per_node=8)
+    assert [tier.collective for tier in got.cluster.tiers] == ["nvswitch-a100", "pcie", "infiniband"]
+
+
+def test_an_unknown_class_is_told_with_its_nearest_beside_every_other_fault():
+    near = NVLINK | {"collective": "nvswitch-h10"}
+    with pytest.raises(UnknownEntry, match="Try 'nvswitch-h100'") as error:
+        resolved(near, NETWORK)
+    assert pointers(error) == ["/cluster/tiers/0/collective"]
+    with pytest.raises(InvalidField) as error:
+        resolved(near, NETWORK | {"name": "nvlink", "collective": "ether"})
+    assert sorted(pointers(error)) == [
+        "/cluster/tiers/0/collective",
+        "/cluster/tiers/1/collective",
+        "/cluster/tiers/1/name",
+    ]
