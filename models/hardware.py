@@ -47,8 +47,8 @@ class Tier(Schema):
     """GPUs this tier joins; the last tier joins all, whatever it says."""
     bandwidth_bytes_per_s: BytesPerSecond
     """One GPU's share in one direction, before oversubscription."""
-    latency_s: Seconds = 0.0
-    """Start-up time of one message over this tier."""
+    latency_s: Seconds | None = None
+    """One step of a collective over this tier; what its class was fitted to where null."""
     oversubscription: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = 1.0
     """Divides the bandwidth when all cross this tier at once."""
     collective: str | None = None

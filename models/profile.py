@@ -26,7 +26,8 @@ class Profile(Schema):
     activation_terms: Literal["flat34", "by_term"]
     """34 s b h a layer, or term by term from the architecture with a fused attention kernel."""
     hierarchical_collectives: bool
-    """Inside the node first, then across; or every byte at the slowest tier the group crosses."""
+    """The fastest algorithm a library has, by constants fitted to each fabric; or, as the texts reckon,
+    every byte of an ideal ring at the slowest tier the group crosses."""
     tp_regathers: bool
     """The backward gathers the sequence-sharded inputs again (Megatron with sequence parallelism)."""
     model_flops: Literal["six_psi", "with_attention"]
@@ -48,12 +49,6 @@ class Profile(Schema):
     """Fraction of the HBM bandwidth that streaming kernels reach. [1]"""
     elementwise_passes: Annotated[float, Field(ge=0, le=20)]
     """Times each stored activation byte crosses HBM outside matrix products, forward and backward. [1]"""
-    inner_bandwidth_fraction: Share
-    """Fraction of the innermost tier's bandwidth a collective reaches. [1]"""
-    outer_bandwidth_fraction: Share
-    """Fraction of a network tier's bandwidth a collective reaches. [1]"""
-    latency_factor: Annotated[float, Field(ge=0, le=10)]
-    """Multiplies each tier's latency; 0 where the texts have none. [1]"""
     tp_overlap_exposed: Share
     """Part of the TP time left exposed when `tp_overlap` is on. [1]"""
     cp_hides_behind_attention: bool

@@ -133,8 +133,8 @@ class TierRequest(Schema):
     """GPUs this tier joins; may be left out on the last, which joins all."""
     bandwidth_bytes_per_s: BytesPerSecond
     """One GPU's share in one direction, before oversubscription."""
-    latency_s: Seconds = 0.0
-    """Start-up time of one message."""
+    latency_s: Seconds | None = None
+    """One step of a collective over this tier; what its class was fitted to unless given."""
     oversubscription: Annotated[float, Field(strict=True, ge=1, le=1000, allow_inf_nan=False)] = 1.0
     """Divides the bandwidth when all cross."""
     collective: Annotated[str, Field(min_length=1, max_length=64)] | None = None

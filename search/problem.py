@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from models.catalogue import Resolved
+from models.catalogue.collective_constants import links
 from models.catalogue.framework_memory import framework
 from models.catalogue.profiles import profile
 from models.cost.setting import Setting
@@ -74,6 +75,7 @@ def setting_of(request: SearchRequest | EvaluateRequest, resolved: Resolved) -> 
         workload=resolved.workload,
         profile=profile(request.profile),
         memory_limit_bytes=resolved.memory_limit_bytes,
+        links=links(resolved.cluster),
         framework=framework(request.framework),
         stack=request.stack,
     )

@@ -3,6 +3,7 @@
 from typing import Any
 
 from models.architecture import Architecture
+from models.catalogue.collective_constants import links
 from models.catalogue.framework_memory import framework
 from models.catalogue.profiles import profile
 from models.catalogue.recipes import recipe
@@ -56,8 +57,8 @@ DGX = Cluster(
     gpu=H100,
     gpus_per_node=8,
     tiers=(
-        Tier(name="nvlink", gpus=8, bandwidth_bytes_per_s=450e9, latency_s=3.4e-6),
-        Tier(name="network", bandwidth_bytes_per_s=50e9, latency_s=14e-6),
+        Tier(name="nvlink", gpus=8, bandwidth_bytes_per_s=450e9),
+        Tier(name="network", bandwidth_bytes_per_s=50e9),
     ),
 )
 
@@ -86,7 +87,9 @@ def setting(architecture: Architecture = LLAMA_405B, name: str = "textbook", **m
         "memory_limit_bytes": 80_000_000_000,
         "framework": framework("any"),
     }
-    return Setting(architecture=architecture, profile=profile(name), **(known | more))
+    full = known | more
+    full.setdefault("links", links(full["cluster"]))
+    return Setting(architecture=architecture, profile=profile(name), **full)
 
 
 def layout(architecture: Architecture = LLAMA_405B, batch: int = 2048, **knobs: Any) -> Layout:

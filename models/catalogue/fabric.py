@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 from models.catalogue import loader
-from models.catalogue.collective_constants import class_names, link_class_names
+from models.catalogue.collective_constants import class_names, link_class, link_class_names
 from models.errors import Fault, InvalidField, UnknownEntry
 from models.estimate import Assumption
 from models.hardware import Cluster, Gpu, Tier
@@ -11,7 +11,7 @@ from models.request import ClusterRequest, GpuRequest, TierRequest
 
 GPU_DEFAULTS = ("usable_memory_bytes", "peak_fp16_flops", "matmul_fraction")
 """Fields of a stated GPU whose defaults move time or memory."""
-TIER_DEFAULTS = ("latency_s", "oversubscription")
+TIER_DEFAULTS = ("oversubscription",)
 """Fields of a stated tier whose defaults move time."""
 
 
@@ -131,11 +131,16 @@ def _unknown_classes(tiers: tuple[TierRequest, ...]) -> list[Fault]:
 
 def _class_assumptions(stated: tuple[TierRequest, ...], tiers: tuple[Tier, ...]) -> tuple[Assumption, ...]:
     why = "fabric class by bandwidth and place"
-    return tuple(
-        Assumption(field=f"/cluster/tiers/{i}/collective", value=tier.collective, why=why)
-        for i, (said, tier) in enumerate(zip(stated, tiers, strict=True))
-        if said.collective is None
-    )
+    told = []
+    for i, (said, tier) in enumerate(zip(stated, tiers, strict=True)):
+        assert tier.collective is not None
+        if said.collective is None:
+            told.append(Assumption(field=f"/cluster/tiers/{i}/collective", value=tier.collective, why=why))
+        if said.latency_s is None:
+            step = link_class(tier.collective).step_s
+            of = f"fitted step of {tier.collective}"
+            told.append(Assumption(field=f"/cluster/tiers/{i}/latency_s", value=step, why=of))
+    return tuple(told)
 
 
 def _tier_assumptions(tiers: tuple[TierRequest, ...]) -> tuple[Assumption, ...]:

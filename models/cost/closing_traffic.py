@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.collectives import all_reduce_sent, message_seconds
+from models.cost.collective_time import ALL_REDUCE, collective_time
+from models.cost.collectives import all_reduce_sent, ring_shares
+from models.cost.placement import Group, groups, members
+from models.cost.routes import Routes
 from models.cost.setting import Setting
 from models.cost.shards import embedding_matrix, embedding_twice
 from models.cost.table import LayoutTable
-from models.cost.traffic import Route, wire
 
 Array = NDArray[np.float64]
 
@@ -34,7 +36,7 @@ class Closing:
     """Share of the bytes on each tier, (N, K). [1]"""
 
 
-def tied_embedding(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> Closing:
+def tied_embedding(table: LayoutTable, setting: Setting, placed: Routes) -> Closing:
     """Sum the gradients of an embedding's two copies, on the first and the last stage.
 
     There are two where it is the head too, or where an MTP layer embeds tokens.
@@ -47,12 +49,14 @@ def tied_embedding(table: LayoutTable, setting: Setting, placed: dict[str, Route
     whole = embedding_matrix(table, setting.architecture) * setting.workload.recipe.gradient_sent
     message = np.where(apart, whole, 0.0)
     sent = all_reduce_sent(message, 2)
-    times = np.where(apart, 2.0, 0.0)
-    shares = placed["pp"].shares
-    return Closing(message, sent, message_seconds(sent, shares, times, wire(setting)), shares)
+    line = groups(table)["pp"]
+    ends = Group((np.minimum(table.pp, 2),), (np.maximum(table.pp - 1, 1) * line.strides[0],))
+    inside = members(ends, setting.cluster)
+    timed = collective_time(ALL_REDUCE, message, inside, placed.wire)
+    return Closing(message, sent, timed.seconds, ring_shares(inside))
 
 
-def gradient_norm(table: LayoutTable, setting: Setting) -> Closing:
+def gradient_norm(table: LayoutTable, setting: Setting, placed: Routes) -> Closing:
     """Add up the squared gradient norms of all ranks before clipping: one number, a tree's latency.
 
     2 ceil(log2 n) messages over the outermost tier the job needs; a job of one GPU needs none.
@@ -62,5 +66,5 @@ def gradient_norm(table: LayoutTable, setting: Setting) -> Closing:
     within = np.array([tier.gpus or np.inf for tier in setting.cluster.tiers])
     tier = np.minimum(np.searchsorted(within, gpus), len(within) - 1)
     sent = all_reduce_sent(np.full(len(table), NORM_BYTES), gpus)
-    seconds = steps * wire(setting).latency[tier]
+    seconds = steps * placed.wire.step[tier]
     return Closing(np.full(len(table), NORM_BYTES), sent, seconds, np.eye(len(within))[tier])

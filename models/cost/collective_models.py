@@ -88,6 +88,21 @@ def ring_all_reduce_seconds(
     return 2.0 * ring_reduce_scatter_seconds(payload, ranks, latency, bandwidth)
 
 
+def hierarchical_all_reduce_seconds(
+    payload: ArrayLike, ranks: ArrayLike, units: ArrayLike, inside: ArrayLike, across: ArrayLike
+) -> Array:
+    """Reduce-scatter inside each unit of g ranks, all-reduce across U units, all-gather inside. [s].
+
+    t = 2 (g-1)/g S / B_inside + 2 (U-1)/U (S/g) / B_across
+
+    >>> round(float(hierarchical_all_reduce_seconds(8e9, 8, 2, 400e9, 50e9)), 6)
+    0.055
+    """
+    size, g, u = (np.asarray(value, dtype=np.float64) for value in (payload, ranks, units))
+    rings = 2 * (g - 1) / g * size / np.asarray(inside)
+    return np.asarray(rings + 2 * (u - 1) / u * size / g / np.asarray(across))
+
+
 def recursive_doubling_all_reduce_seconds(
     payload: ArrayLike, ranks: ArrayLike, latency: ArrayLike, bandwidth: ArrayLike
 ) -> Array:

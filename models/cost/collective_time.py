@@ -15,6 +15,7 @@ from models.cost import collective_algorithms as algorithms
 from models.cost.collective_algorithms import Groups
 from models.cost.collective_wire import Wire
 from models.cost.collectives import partner_shares
+from models.cost.distinct import distinct
 
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -91,11 +92,16 @@ def collective_time(
     size = np.broadcast_to(np.asarray(payload, dtype=np.float64), (rows,))
     seconds, algorithm = np.zeros(rows), np.full(rows, NONE)
     for code in np.unique(codes):
-        mine = (codes == code) & (members[:, -1] > 1) & (size > 0)
-        if mine.any():
-            groups = Groups.of(size[mine], members[mine], wire)
-            part = None if crossing is None else crossing[mine]
-            seconds[mine], algorithm[mine] = _fastest(_candidates(int(code), groups, part))
+        mine = np.flatnonzero((codes == code) & (members[:, -1] > 1) & (size > 0))
+        if not len(mine):
+            continue
+        columns = [size[mine], *members[mine].T, *([] if crossing is None else crossing[mine].T)]
+        first, kind = distinct(*columns)
+        kinds = mine[first]
+        groups = Groups.of(size[kinds], members[kinds], wire)
+        part = None if crossing is None else crossing[kinds]
+        time, name = _fastest(_candidates(int(code), groups, part))
+        seconds[mine], algorithm[mine] = time[kind], name[kind]
     return Timed(seconds, algorithm)
 
 

@@ -51,7 +51,7 @@ class Wire:
             bandwidth=np.array([t.bandwidth_bytes_per_s / t.oversubscription for t in tiers]),
             peers=np.array([(t.gpus - 1.0) if link.mesh and t.gpus else 0.0 for t, link in both]),
             start=column("start_s"),
-            step=column("step_s"),
+            step=np.array([_step(tier, link, flat) for tier, link in both]),
             fraction=column("fraction"),
             block=column("block_bytes"),
             extra_blocks=column("extra_blocks"),
@@ -72,3 +72,8 @@ class Wire:
         pairs = np.clip((members - 1) / np.maximum(self.peers, 1), None, 1.0)
         share = np.where((self.peers > 0) & (members > 1), pairs, 1.0)
         return np.asarray(self.bandwidth * share)
+
+
+def _step(tier: Tier, link: LinkClass, flat: bool) -> float:
+    """One step over a tier: as the cluster states it, else as its class was fitted; the texts have none."""
+    return 0.0 if flat else link.step_s if tier.latency_s is None else tier.latency_s

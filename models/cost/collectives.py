@@ -1,4 +1,4 @@
-"""Bytes and time of collective operations under the latency-bandwidth model, tier by tier.
+"""Bytes of collective operations, and how they fall on the tiers a group crosses.
 
 Symbols, one meaning in this file:
     n   ranks in the group                                                     [1]
@@ -14,13 +14,8 @@ References
    in MPICH", Int. J. High Perform. Comput. Appl. 19(1), 2005, doi:10.1177/1094342005051521.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from models.hardware import Cluster
-from models.profile import Profile
 
 Array = NDArray[np.float64]
 
@@ -81,6 +76,20 @@ def hierarchical_shares(members: NDArray[np.int64]) -> Array:
     return np.asarray(np.maximum(1 / inner - 1 / members, 0.0) / whole)
 
 
+def ring_shares(members: NDArray[np.int64]) -> Array:
+    """Share of a rank's bytes on each tier when one ring runs through unit after unit, (N, K).
+
+    1/m_{k-1} - 1/m_k, and 1/m_{k-1} on the outermost tier crossed: the ring enters each unit once,
+    through the network cards of all its ranks in turn.
+
+    >>> ring_shares(np.array([[8, 16]]))
+    array([[0.875, 0.125]])
+    """
+    inner = np.concatenate([np.ones((len(members), 1)), members[:, :-1]], axis=1)
+    closing = np.where((members == members[:, -1:]) & (inner < members), 1 / members, 0.0)
+    return np.asarray(np.maximum(1 / inner - 1 / members, 0.0) + closing)
+
+
 def neighbour_shares(members: NDArray[np.int64]) -> Array:
     """Share of point-to-point messages between neighbours of a group that crosses each tier, (N, K).
 
@@ -93,85 +102,3 @@ def neighbour_shares(members: NDArray[np.int64]) -> Array:
     within = n / members * (members - 1)
     outer = np.concatenate([np.zeros((len(members), 1)), within[:, :-1]], axis=1)
     return np.asarray(np.maximum(within - outer, 0.0) / np.maximum(n - 1, 1))
-
-
-@dataclass(frozen=True)
-class Fabric:
-    """What one GPU gets of each tier, as collectives see it; shape (K,)."""
-
-    bandwidth: Array
-    """One direction, after efficiency and oversubscription. [B/s]"""
-    latency: Array
-    """Start-up of one message. [s]"""
-    hierarchical: bool
-    """Rings inside first, then across; or all bytes at the slowest tier crossed."""
-
-
-def fabric(cluster: Cluster, profile: Profile) -> Fabric:
-    """Return a cluster's tiers under a profile's efficiencies."""
-    reached = [profile.inner_bandwidth_fraction] + [profile.outer_bandwidth_fraction] * (
-        len(cluster.tiers) - 1
-    )
-    tiers = cluster.tiers
-    return Fabric(
-        bandwidth=np.array(
-            [t.bandwidth_bytes_per_s / t.oversubscription * f for t, f in zip(tiers, reached, strict=True)]
-        ),
-        latency=np.array([t.latency_s * profile.latency_factor for t in tiers]),
-        hierarchical=profile.hierarchical_collectives,
-    )
-
-
-def slowest_seconds(sent: Array, shares: Array, wire: Fabric) -> Array:
-    """Time when every byte goes at the pace of the slowest tier the group crosses, (N,). [s]."""
-    pace = np.where(shares > 0, 1 / wire.bandwidth, 0.0).max(axis=1)
-    return np.asarray(sent * pace)
-
-
-def ring_seconds(
-    sent: Array, shares: Array, members: NDArray[np.int64], passes: ArrayLike, wire: Fabric
-) -> Array:
-    """Time of ring collectives over the tiers they cross, (N,). [s].
-
-    t = sum over tiers of bytes_k / B_k + passes (m_k/m_{k-1} - 1) a_k
-
-    Parameters
-    ----------
-    sent : (N,)
-        Bytes each rank sends, all passes together. [B]
-    shares : (N, K)
-        Share of them on each tier.
-    members : (N, K)
-        m_k.
-    passes : (N,)
-        Reduce-scatters and all-gathers done, an all-reduce being two. [1]
-    wire
-        Bandwidths and latencies.
-    """
-    if not wire.hierarchical:
-        return slowest_seconds(sent, shares, wire)
-    inner = np.concatenate([np.ones((len(members), 1)), members[:, :-1]], axis=1)
-    hops = np.maximum(members / inner - 1, 0.0) @ wire.latency
-    return np.asarray(sent * (shares @ (1 / wire.bandwidth)) + np.asarray(passes) * hops)
-
-
-def all_to_all_seconds(sent: Array, shares: Array, times: ArrayLike, wire: Fabric) -> Array:
-    """Time of all-to-alls: tiers work side by side, so the busiest decides, (N,). [s].
-
-    t = max over tiers of bytes_k / B_k + times * (largest latency crossed)
-    """
-    if not wire.hierarchical:
-        return slowest_seconds(sent, shares, wire)
-    busiest = (shares / wire.bandwidth).max(axis=1)
-    return np.asarray(sent * busiest + np.asarray(times) * crossed_latency(shares, wire))
-
-
-def message_seconds(sent: Array, shares: Array, times: ArrayLike, wire: Fabric) -> Array:
-    """Time of point-to-point messages over the outermost tier any of them crosses, (N,). [s]."""
-    return slowest_seconds(sent, shares, wire) + np.asarray(times) * crossed_latency(shares, wire)
-
-
-def crossed_latency(shares: Array, wire: Fabric) -> Array:
-    """Largest latency among the tiers crossed, (N,). [s]."""
-    latency: Array = np.where(shares > 0, wire.latency, 0.0).max(axis=1)
-    return latency

@@ -14,11 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cost import state
-from models.cost.collectives import all_reduce_sent, ring_seconds
+from models.cost.collective_time import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER, collective_time
+from models.cost.collectives import all_reduce_sent
+from models.cost.distinct import distinct
+from models.cost.routes import Routes
 from models.cost.setting import Setting
 from models.cost.shards import RankParameters, state_shards
 from models.cost.table import LayoutTable
-from models.cost.traffic import Route, wire
 
 Array = NDArray[np.float64]
 
@@ -49,7 +51,7 @@ class DataTraffic:
 
 
 def dp_traffic(
-    table: LayoutTable, parameters: RankParameters, layers: Array, setting: Setting, placed: dict[str, Route]
+    table: LayoutTable, parameters: RankParameters, layers: Array, setting: Setting, placed: Routes
 ) -> DataTraffic:
     """DP: gradients reduced and weights gathered, dense over dp * cp, routed experts over edp.
 
@@ -59,8 +61,7 @@ def dp_traffic(
     runs = table.micro_batches(setting.workload.global_batch)
     reduced = state.reductions(table.zero, table.gradient_reduce, runs)
     gathered = state.gathers(table.zero, table.weight_gather, runs)
-    units = np.where((table.zero == 3)[:, None], layers, 1.0)
-    passes = (np.where(table.zero == 0, 2.0, reduced)[:, None] * units, gathered[:, None] * units)
+    units = np.where((table.zero == 3)[:, None], np.maximum(layers, 1.0), 1.0)
     shards, expert_shards = state_shards(table)
     flows = _flows("dp", shards, parameters.shared, table, setting, placed)
     if setting.architecture.moe is not None:
@@ -68,11 +69,11 @@ def dp_traffic(
     zero = np.zeros_like(parameters.shared)
     sent, seconds = [zero, zero], [zero, zero]
     over: dict[str, Array] = {}
-    for (name, weights), bytes_ in flows.items():
-        times = passes[weights] * (2 if name in REPLICA.values() else 1)
-        sent[weights] = sent[weights] + bytes_
-        seconds[weights] = seconds[weights] + _paced(bytes_, times, placed[name], setting)
-        over[name] = over.get(name, zero) + bytes_
+    times = (reduced[:, None], gathered[:, None])
+    for (name, weights), flow in flows.items():
+        sent[weights] = sent[weights] + flow.sent
+        seconds[weights] = seconds[weights] + times[weights] * flow.pass_seconds(units, name, placed)
+        over[name] = over.get(name, zero) + flow.sent
     busiest = (sent[0] + sent[1]).argmax(axis=1)
     return DataTraffic(
         gradient_sent=sent[0],
@@ -92,30 +93,52 @@ def _reduced(table: LayoutTable, parameters: RankParameters) -> Array:
     return np.asarray(parameters.shared * dense + parameters.routed * routed)
 
 
+@dataclass(frozen=True)
+class _Flow:
+    """Gradients or weights of one group of ranks."""
+
+    sent: Array
+    """Bytes a rank sends in a step, (N, S). [B]"""
+    payload: Array
+    """Buffer of one pass over the whole stage, (N, S). [B]"""
+    operation: NDArray[np.int64]
+    """Code of the collective, (N,)."""
+
+    def pass_seconds(self, units: Array, name: str, placed: Routes) -> Array:
+        """Time of one pass, each unit of a stage a collective of its own, (N, S). [s]."""
+        columns = [self.payload, units]
+        first, kind = distinct(
+            self.operation, *placed.members[name].T, *(part for column in columns for part in column.T)
+        )
+        stages = self.payload.shape[1]
+        kinds = np.repeat(first, stages)
+        each = (self.payload / units)[first].reshape(-1)
+        timed = collective_time(self.operation[kinds], each, placed.members[name][kinds], placed.wire)
+        return timed.seconds.reshape(-1, stages)[kind] * units
+
+
 def _flows(
     name: str,
     shards: NDArray[np.int64],
     count: Array,
     table: LayoutTable,
     setting: Setting,
-    placed: dict[str, Route],
-) -> dict[tuple[str, bool], Array]:
-    """Bytes of one data-parallel group by the group they go over and whether they are weights, (N, S)."""
+    placed: Routes,
+) -> dict[tuple[str, bool], _Flow]:
+    """What one data-parallel group sends by the group it goes over and whether it is weights."""
     recipe, runs = setting.workload.recipe, table.micro_batches(setting.workload.global_batch)
     gradient = state.gradient_traffic_bytes(table.zero, table.gradient_reduce, shards, runs, recipe)
     weight = state.weight_traffic_bytes(table.zero, table.weight_gather, shards, runs, recipe)
-    flows = {(name, False): count * gradient[:, None], (name, True): count * weight[:, None]}
-    replica = placed.get(REPLICA[name])
+    whole = np.where(table.zero == 0, ALL_REDUCE, REDUCE_SCATTER)
+    gather, reduce = np.full(len(table), ALL_GATHER), np.full(len(table), ALL_REDUCE)
+    weighed = count * (recipe.weight_sent * (table.zero > 0))[:, None]
+    flows = {
+        (name, False): _Flow(count * gradient[:, None], count * recipe.gradient_sent, whole),
+        (name, True): _Flow(count * weight[:, None], weighed, gather),
+    }
+    replica = placed.members.get(REPLICA[name])
     if replica is not None:
-        reduced = state.reductions(table.zero, table.gradient_reduce, runs)
-        shard = count * (recipe.gradient_sent / shards * reduced)[:, None]
-        flows[REPLICA[name], False] = all_reduce_sent(shard, replica.members[:, -1:])
+        reduced = state.reductions(table.zero, table.gradient_reduce, runs)[:, None]
+        shard = count * (recipe.gradient_sent / shards)[:, None]
+        flows[REPLICA[name], False] = _Flow(all_reduce_sent(shard * reduced, replica[:, -1:]), shard, reduce)
     return flows
-
-
-def _paced(sent: Array, passes: Array, route: Route, setting: Setting) -> Array:
-    """Time of (N, S) bytes in one group's rings."""
-    one, link = np.ones(len(sent)), wire(setting)
-    pace = ring_seconds(one, route.shares, route.members, 0.0, link)[:, None]
-    hops = ring_seconds(0 * one, route.shares, route.members, 1.0, link)[:, None]
-    return np.asarray(sent * pace + passes * hops)

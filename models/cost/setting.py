@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from models.architecture import Architecture
 from models.framework import FrameworkMemory
 from models.hardware import Cluster
+from models.link import LinkClass
 from models.profile import Profile
 from models.stack import Stack
 from models.workload import Workload
@@ -21,6 +22,8 @@ class Setting:
     profile: Profile
     memory_limit_bytes: int
     """What a GPU may use: the limit less the reserve. [B]"""
+    links: tuple[LinkClass, ...]
+    """Constants of each tier's fabric class, innermost first."""
     framework: FrameworkMemory
     """What the training framework keeps beyond the arithmetic."""
     stack: Stack = field(default_factory=Stack)

@@ -18,6 +18,7 @@ from models.cost import state
 from models.cost.closing_traffic import Closing, gradient_norm, tied_embedding
 from models.cost.compute import compute_seconds
 from models.cost.data_traffic import DataTraffic, dp_traffic
+from models.cost.routes import Routes, routes
 from models.cost.setting import Setting
 from models.cost.shards import RankParameters, rank_parameters, state_shards
 from models.cost.stages import Stages
@@ -25,12 +26,10 @@ from models.cost.table import FULL, RING, LayoutTable
 from models.cost.traffic import (
     LayerTraffic,
     PipelineTraffic,
-    Route,
     cp_traffic,
     ep_traffic,
     partly_recomputed,
     pp_traffic,
-    routes,
     tp_traffic,
 )
 
@@ -51,7 +50,7 @@ class Traffic:
     dp: DataTraffic
     tied_embedding: Closing
     gradient_norm: Closing
-    routes: dict[str, Route]
+    routes: Routes
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def all_traffic(table: LayoutTable, stages: Stages, setting: Setting) -> Traffic
         pp=pp_traffic(table, setting, placed),
         dp=dp_traffic(table, parameters, stages.dense + stages.sparse, setting, placed),
         tied_embedding=tied_embedding(table, setting, placed),
-        gradient_norm=gradient_norm(table, setting),
+        gradient_norm=gradient_norm(table, setting, placed),
         routes=placed,
     )
 

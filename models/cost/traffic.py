@@ -21,18 +21,9 @@ from numpy.typing import NDArray
 
 from models.architecture import Architecture
 from models.cost import activations
-from models.cost.collectives import (
-    Fabric,
-    all_to_all_seconds,
-    fabric,
-    hierarchical_shares,
-    message_seconds,
-    neighbour_shares,
-    partner_shares,
-    reduce_scatter_sent,
-    ring_seconds,
-)
-from models.cost.placement import groups, members
+from models.cost.collective_time import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, SEND
+from models.cost.collectives import partner_shares, reduce_scatter_sent
+from models.cost.routes import Routes
 from models.cost.setting import Setting
 from models.cost.table import FULL, KEEP_ALL, RING, SELECTIVE, ULYSSES, LayoutTable
 from models.cost.units import PerLayer
@@ -42,13 +33,13 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Route:
-    """A group as placed: its ranks inside each tier's unit, and the share of bytes on each tier."""
+class Flow:
+    """Bytes of one dimension in one kind of group."""
 
-    members: NDArray[np.int64]
-    """(N, K). [1]"""
+    sent: PerLayer
+    """Bytes the rank sends in a layer and micro-batch. [B]"""
     shares: Array
-    """(N, K), for the operation this group runs. [1]"""
+    """Share of them on each tier, (N, K). [1]"""
 
 
 @dataclass(frozen=True)
@@ -63,33 +54,17 @@ class LayerTraffic:
     """Time on the wire. [s]"""
     message: Array
     """Payload of one collective, (N,). [B]"""
-
-
-def routes(table: LayoutTable, setting: Setting) -> dict[str, Route]:
-    """Place every group of every layout on the cluster's tiers."""
-    hierarchical = setting.profile.hierarchical_collectives
-    found = {}
-    for name, group in groups(table).items():
-        inside = members(group, setting.cluster)
-        share = hierarchical_shares if hierarchical else partner_shares
-        if name == "ep":
-            found[name] = Route(inside, copy_shares(inside, setting))
-            continue
-        share = neighbour_shares if name == "pp" else share
-        found[name] = Route(inside, share(inside))
-    return found
-
-
-def wire(setting: Setting) -> Fabric:
-    """Return the fabric as the profile's collectives see it."""
-    return fabric(setting.cluster, setting.profile)
+    flows: tuple[Flow, ...]
+    """The bytes by the groups they go over; they add up to `sent`."""
+    algorithm: NDArray[np.int64]
+    """Index into `collective_time.ALGORITHMS` of what runs the layers' collectives, (N,)."""
 
 
 def partly_recomputed(
-    dimension: Callable[[LayoutTable, Setting, dict[str, Route]], LayerTraffic],
+    dimension: Callable[[LayoutTable, Setting, Routes], LayerTraffic],
     table: LayoutTable,
     setting: Setting,
-    placed: dict[str, Route],
+    placed: Routes,
 ) -> LayerTraffic:
     """A dimension's traffic where the layers of a stage that full recompute spares repeat nothing."""
     every, layers = dimension(table, setting, placed), table.recompute_layers
@@ -102,6 +77,11 @@ def partly_recomputed(
         every.sent.sparing(spared.sent, layers),
         every.seconds.sparing(spared.seconds, layers),
         every.message,
+        tuple(
+            Flow(one.sent.sparing(other.sent, layers), one.shares)
+            for one, other in zip(every.flows, spared.flows, strict=True)
+        ),
+        every.algorithm,
     )
 
 
@@ -116,7 +96,7 @@ def runs_again(table: LayoutTable, setting: Setting, *modules: RecomputeModule) 
     return np.asarray(again, dtype=np.float64)
 
 
-def tp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> LayerTraffic:
+def tp_traffic(table: LayoutTable, setting: Setting, placed: Routes) -> LayerTraffic:
     """TP: an all-reduce of a T h after attention and after the feed-forward, each way [1].
 
     Four a layer and micro-batch; with sequence parallelism each is a reduce-scatter and an
@@ -131,24 +111,54 @@ def tp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -
     attention = 2 + runs_again(table, setting)
     dense = attention + 2 + runs_again(table, setting, "mlp")
     sparse, blocks = dense, 2
-    extra = np.zeros_like(attention)
+    experts, exchanges = np.zeros_like(attention), np.zeros_like(attention)
     if setting.architecture.moe is not None and not setting.profile.real_valued_stages:
         sparse, blocks = attention, 1
         if setting.architecture.moe.shared_expert_ffn > 0:
             sparse, blocks = attention + 2 + runs_again(table, setting, "shared_experts", "moe"), 2
         copies = activations.dispatched_tokens(setting.architecture, part)
         experts = part.element * copies * setting.architecture.hidden
-        extra = (2 + runs_again(table, setting, "moe")) * 2 * reduce_scatter_sent(experts, table.etp)
+        exchanges = 2 + runs_again(table, setting, "moe")
     ends = {"first": np.ones(len(table)), "last": 1.0 + regather}
     pairs = PerLayer(dense + 2 * regather, sparse + blocks * regather, **ends)
-    each = 2 * reduce_scatter_sent(message, table.tp)
-    sent = _scaled(pairs, each)
-    loss = 3 * 2 * reduce_scatter_sent(cross_entropy_bytes(part.tokens), table.tp)
-    sent = PerLayer(sent.dense, sent.sparse + extra, first=sent.first, last=sent.last + loss)
-    seconds = _ring_time(sent, pairs, placed["tp"], wire(setting))
+    losses = cross_entropy_bytes(part.tokens)
+    sent = _scaled(pairs, 2 * reduce_scatter_sent(message, table.tp))
+    sent = replace(sent, last=sent.last + 3 * 2 * reduce_scatter_sent(losses, table.tp))
+    inside = exchanges * 2 * reduce_scatter_sent(experts, table.etp)
     some = (table.tp > 1).astype(np.float64)
-    count = PerLayer(dense * some, sparse * some, first=some, last=some)
-    return LayerTraffic(count, sent, seconds, message)
+    seconds, algorithm = _tensor_time(table, placed, message, losses, pairs)
+    expert = exchanges * _pair_time(table, placed, experts, "etp")[0]
+    none = np.zeros_like(attention)
+    return LayerTraffic(
+        count=PerLayer(dense * some, sparse * some, first=some, last=some),
+        sent=replace(sent, sparse=sent.sparse + inside),
+        seconds=replace(seconds, sparse=seconds.sparse + expert),
+        message=message,
+        flows=(
+            Flow(sent, placed.shares("tp", algorithm)),
+            Flow(PerLayer(none, inside), placed.ring_shares("etp")),
+        ),
+        algorithm=algorithm,
+    )
+
+
+def _tensor_time(
+    table: LayoutTable, placed: Routes, message: Array, losses: Array, pairs: PerLayer
+) -> tuple[PerLayer, NDArray[np.int64]]:
+    """Time of the TP group's collectives, and the algorithm of the layers'. [s]."""
+    each, algorithm = _pair_time(table, placed, message, "tp")
+    loss = 3 * placed.time(ALL_REDUCE, losses, "tp").seconds
+    seconds = _scaled(pairs, each)
+    return replace(seconds, last=seconds.last + loss), algorithm
+
+
+def _pair_time(
+    table: LayoutTable, placed: Routes, message: Array, group: str
+) -> tuple[Array, NDArray[np.int64]]:
+    """Time of an all-reduce, or of the two halves sequence parallelism makes of it, (N,). [s]."""
+    split = table.sequence_parallel == 1
+    timed = placed.time(np.where(split, ALL_GATHER, ALL_REDUCE), message, group)
+    return np.where(split, 2.0, 1.0) * timed.seconds, timed.algorithm
 
 
 def cross_entropy_bytes(tokens: Array) -> Array:
@@ -164,18 +174,6 @@ def cross_entropy_bytes(tokens: Array) -> Array:
 
 def _scaled(count: PerLayer, each: Array) -> PerLayer:
     return PerLayer(count.dense * each, count.sparse * each, first=count.first * each, last=count.last * each)
-
-
-def _ring_time(sent: PerLayer, pairs: PerLayer, route: Route, link: Fabric) -> PerLayer:
-    def time(bytes_: Array | float, passes: Array | float) -> Array:
-        return ring_seconds(np.asarray(bytes_), route.shares, route.members, 2 * np.asarray(passes), link)
-
-    return PerLayer(
-        time(sent.dense, pairs.dense),
-        time(sent.sparse, pairs.sparse),
-        first=time(sent.first, pairs.first),
-        last=time(sent.last, pairs.last),
-    )
 
 
 def tp_over_compute(tp: int, hidden: int, flops: float, bandwidth: float) -> float:
@@ -220,7 +218,7 @@ def query_output_bytes(architecture: Architecture, part: activations.Split) -> A
     return part.element * part.tokens * architecture.heads * width / part.tp
 
 
-def cp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> LayerTraffic:
+def cp_traffic(table: LayoutTable, setting: Setting, placed: Routes) -> LayerTraffic:
     """CP: keys and values over the group, three times a layer and micro-batch [3].
 
     all-gather forward, again backward, and a reduce-scatter of their gradients: (c-1)/c KV each.
@@ -236,14 +234,35 @@ def cp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -
     message = np.where(ulysses, query_output_bytes(architecture, part) + keys / cp, keys)
     count = np.where(ulysses, 2.0, 3.0) + repeat
     sent = count * reduce_scatter_sent(message, table.cp)
-    times = np.where(table.cp_comm == RING, count * (cp - 1), count)
-    route = placed["cp"]
-    seconds = ring_seconds(sent, route.shares, route.members, times, wire(setting))
     counted = count * (table.cp > 1)
-    return LayerTraffic(PerLayer(counted, counted), PerLayer(sent, sent), PerLayer(seconds, seconds), message)
+    each, algorithm = _exchange_time(table, placed, message)
+    seconds, shares = count * each, _exchange_shares(table, placed, algorithm)
+    both = PerLayer(sent, sent)
+    return LayerTraffic(
+        count=PerLayer(counted, counted),
+        sent=both,
+        seconds=PerLayer(seconds, seconds),
+        message=message,
+        flows=(Flow(both, shares),),
+        algorithm=algorithm,
+    )
 
 
-def ep_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> LayerTraffic:
+def _exchange_time(table: LayoutTable, placed: Routes, message: Array) -> tuple[Array, NDArray[np.int64]]:
+    """Time of one exchange of a CP group, (N,): a gather, an all-to-all, or a ring of c - 1 messages. [s]."""
+    operation = np.choose(table.cp_comm, (ALL_GATHER, SEND, ALL_TO_ALL))
+    ring = table.cp_comm == RING
+    timed = placed.time(operation, np.where(ring, message / table.cp, message), "cp")
+    return np.where(ring, table.cp - 1, 1) * timed.seconds, timed.algorithm
+
+
+def _exchange_shares(table: LayoutTable, placed: Routes, algorithm: NDArray[np.int64]) -> Array:
+    """Share of a CP exchange's bytes on each tier, (N, K): an all-to-all's are spread over its partners."""
+    spread = partner_shares(placed.members["cp"])
+    return np.where((table.cp_comm == ULYSSES)[:, None], spread, placed.shares("cp", algorithm))
+
+
+def ep_traffic(table: LayoutTable, setting: Setting, placed: Routes) -> LayerTraffic:
     """EP: dispatch and combine, forward and backward: four all-to-alls a sparse layer and micro-batch.
 
     Each spreads a k T/r h bytes, of which (e-1)/e leave the GPU. Full recompute repeats two, and so
@@ -253,15 +272,25 @@ def ep_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -
     moe = setting.architecture.moe
     if moe is None:
         none = PerLayer(zero, zero)
-        return LayerTraffic(none, none, none, zero)
+        return LayerTraffic(none, none, none, zero, (), np.zeros(len(table), dtype=np.int64))
     part = activations.split(table, setting)
     copy = part.element * part.tokens / part.residual * setting.architecture.hidden * part.imbalance
     count = (4.0 + 2.0 * runs_again(table, setting, "moe")) * (table.ep > 1)
-    copies = copies_sent(placed["ep"].members, setting)
-    sent = count * copy * copies.sum(axis=1)
-    seconds = all_to_all_seconds(sent, placed["ep"].shares, count, wire(setting))
+    copies = copies_sent(placed.members["ep"], setting)
     message = copy * moe.experts_per_token
-    return LayerTraffic(PerLayer(zero, count), PerLayer(zero, sent), PerLayer(zero, seconds), message)
+    crossing = copies * copy[:, None]
+    if placed.wire.flat:
+        crossing = np.where(crossing > 0, crossing.sum(axis=1, keepdims=True), 0.0)
+    timed = placed.time(ALL_TO_ALL, message, "ep", crossing)
+    sent = PerLayer(zero, count * copy * copies.sum(axis=1))
+    return LayerTraffic(
+        count=PerLayer(zero, count),
+        sent=sent,
+        seconds=PerLayer(zero, count * timed.seconds),
+        message=message,
+        flows=(Flow(sent, _copy_shares(copies)),),
+        algorithm=timed.algorithm,
+    )
 
 
 def copies_sent(members: NDArray[np.int64], setting: Setting) -> Array:
@@ -293,11 +322,8 @@ def copies_sent(members: NDArray[np.int64], setting: Setting) -> Array:
     return np.asarray(copies)
 
 
-def copy_shares(members: NDArray[np.int64], setting: Setting) -> Array:
+def _copy_shares(copies: Array) -> Array:
     """Share of the dispatched copies that crosses each tier, (N, K)."""
-    if setting.architecture.moe is None:
-        return partner_shares(members)
-    copies = copies_sent(members, setting)
     return np.asarray(copies / np.maximum(copies.sum(axis=1, keepdims=True), 1e-300))
 
 
@@ -313,15 +339,16 @@ class PipelineTraffic:
     """Bytes a step. [B]"""
     message_seconds: Array
     """Time of one message. [s]"""
+    shares: Array
+    """Share of the messages on each tier, (N, K). [1]"""
 
 
-def pp_traffic(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> PipelineTraffic:
+def pp_traffic(table: LayoutTable, setting: Setting, placed: Routes) -> PipelineTraffic:
     """PP: each micro-batch crosses each chunk boundary forward and backward."""
     part = activations.split(table, setting)
     message = part.element * part.tokens * setting.architecture.hidden / part.tp
     micro_batches = table.micro_batches(setting.workload.global_batch)
     middle = np.where(table.pp > 2, 2 * table.vpp, 2 * table.vpp - 1) * micro_batches
     count = np.where(table.pp > 1, middle, 0).astype(np.float64)
-    ones = np.ones_like(message)
-    seconds = message_seconds(message, placed["pp"].shares, ones, wire(setting))
-    return PipelineTraffic(message, count, count * message, seconds)
+    seconds = placed.time(SEND, message, "pp").seconds
+    return PipelineTraffic(message, count, count * message, seconds, placed.neighbour_shares("pp"))

@@ -1,14 +1,17 @@
 """One layout's traffic by dimension and tier, in whole bytes that add up."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from models.cost.price import sent_bytes
+from models.cost.routes import wire
 from models.cost.setting import Setting
 from models.cost.stages import Stages
 from models.cost.step_time import StepTime, Traffic
 from models.cost.table import RING, ULYSSES, LayoutTable
-from models.cost.traffic import LayerTraffic, wire
+from models.cost.traffic import LayerTraffic
 from models.estimate import DimensionTraffic, TierTraffic
 
 Array = NDArray[np.float64]
@@ -43,7 +46,7 @@ def dimension_traffic(
             operation=_operation(name, table),
             per_step=counts[name],
             message_bytes=round(float(messages[name][0])),
-            **_tiers(float(sent[name][0]), seconds[name], _shares(name, traffic), setting),
+            **_tiers(float(sent[name][0]), seconds[name], _shares(name, table, stages, traffic), setting),
             seconds=seconds[name],
             exposed_s=float(time.parts[f"{name}_exposed_s"][0])
             - (float(closing[name].seconds[0]) if name in closing else 0.0),
@@ -90,16 +93,27 @@ def _tiers(sent: float, seconds: float, shares: Array, setting: Setting) -> dict
     return {"sent_bytes_per_gpu": sum(whole), "tiers": tiers}
 
 
-def _shares(name: str, traffic: Traffic) -> Array:
-    """Share of a dimension's bytes on each tier; DP weighs its groups by what goes over them."""
-    if name != "dp":
-        return np.asarray(traffic.routes[name].shares[0])
+def _shares(name: str, table: LayoutTable, stages: Stages, traffic: Traffic) -> Array:
+    """Share of a dimension's bytes on each tier; where it has several groups, weighed by their bytes."""
+    if name == "pp":
+        return np.asarray(traffic.pp.shares[0])
+    if name == "dp":
+        return _data_shares(table, traffic)
+    one: LayerTraffic = getattr(traffic, name)
+    weights = [_busiest(one, stages, flow.sent.on(stages)) for flow in one.flows]
+    return _weighed(weights, [flow.shares[0] for flow in one.flows])
+
+
+def _data_shares(table: LayoutTable, traffic: Traffic) -> Array:
+    """DP's shares on the stage that sends the most."""
     stage = int(traffic.dp.sent[0].argmax())
-    total = float(traffic.dp.sent[0, stage])
-    weighed = [
-        bytes_[0, stage] / total * traffic.routes[over].shares[0] for over, bytes_ in traffic.dp.over.items()
-    ]
-    return np.asarray(np.add.reduce(weighed))
+    weights = [float(bytes_[0, stage]) for bytes_ in traffic.dp.over.values()]
+    return _weighed(weights, [traffic.routes.ring_shares(over)[0] for over in traffic.dp.over])
+
+
+def _weighed(weights: Sequence[float], shares: Sequence[Array]) -> Array:
+    total = sum(weights)
+    return np.asarray(np.add.reduce([w / total * share for w, share in zip(weights, shares, strict=True)]))
 
 
 def _counts(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting) -> dict[str, float]:

@@ -33,7 +33,7 @@ def cluster_of(run: MeasuredRun) -> Cluster:
     gpu, machine = MACHINES[run.gpu]
     fast, *_, far = catalogue.cluster(machine).tiers
     size = _domain(run, fast)
-    network = Tier(name="network", bandwidth_bytes_per_s=run.nic_bytes_per_s, latency_s=far.latency_s)
+    network = Tier(name="network", bandwidth_bytes_per_s=run.nic_bytes_per_s, collective=far.collective)
     inner = [Tier(**(fast.model_dump() | {"gpus": size}))] if size > 1 else []
     return Cluster(
         name=run.id,

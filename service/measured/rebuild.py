@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
+from models.catalogue.collective_constants import links
 from models.catalogue.framework_memory import framework, framework_names
 from models.cost.setting import Setting
 from models.framework import FrameworkMemory
@@ -60,6 +61,7 @@ def _rebuild(run: MeasuredRun, profile: Profile, told: Told) -> Rebuilt:
         workload=workload_of(run, told),
         profile=profile,
         memory_limit_bytes=cluster.gpu.usable_memory_bytes,
+        links=links(cluster),
         framework=_framework(run),
         stack=stack_of(run, told),
     )

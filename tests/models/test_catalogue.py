@@ -17,6 +17,7 @@ from models.catalogue import (
     resolve,
     sources,
 )
+from models.catalogue.collective_constants import link_class
 from models.errors import InvalidField, UnknownEntry
 from models.request import ClusterRequest, EvaluateRequest, SearchRequest
 
@@ -324,7 +325,7 @@ def test_a_stated_cluster_becomes_a_cluster_and_its_defaults_are_told():
     assert got.cluster.gpus_per_node == 8
     told = {a.field: a.value for a in got.assumptions}
     assert told["/cluster/gpus_per_node"] == 8
-    assert told["/cluster/tiers/1/latency_s"] == 0.0
+    assert told["/cluster/tiers/1/latency_s"] == link_class("infiniband").step_s
     assert "/cluster/tiers/0/latency_s" not in told
     assert told["/cluster/tiers/0/oversubscription"] == 1.0
 

@@ -93,7 +93,7 @@ def test_imbalance_costs_memory_time_and_bytes_and_token_drop_takes_it_back():
         for s in stacks
     )
     assert skewed.memory.peak_bytes > even.memory.peak_bytes
-    assert skewed.time.ep_exposed_s == pytest.approx(1.5 * even.time.ep_exposed_s, rel=0.05)
+    assert 1.4 < skewed.time.ep_exposed_s / even.time.ep_exposed_s < 1.5
     assert dropped.memory == even.memory
 
 

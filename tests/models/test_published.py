@@ -5,10 +5,10 @@ import pytest
 from models.cost import flops_published
 from models.cost.data_traffic import dp_traffic
 from models.cost.flops import token_flops
+from models.cost.routes import routes
 from models.cost.shards import rank_parameters
 from models.cost.stages import stage_kinds
 from models.cost.table import LayoutTable
-from models.cost.traffic import routes
 from models.cost.volumes import hybrid_sharded_sent
 from tests.builders import layout, setting, workload
 from tests.models.pipeline import as_published, splits_as_published

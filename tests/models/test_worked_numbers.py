@@ -17,9 +17,10 @@ from models.cost.flops import attention_flops, model_flops_per_token
 from models.cost.matrix import equal_local_rank_share, traffic_matrix
 from models.cost.parameters import count_parameters, padded_vocabulary
 from models.cost.placement import dense_strides, group_ranks
+from models.cost.routes import routes
 from models.cost.slices import tensor_slices
 from models.cost.table import CODES, LayoutTable
-from models.cost.traffic import cross_entropy_bytes, ep_traffic, key_value_bytes, routes, tp_over_compute
+from models.cost.traffic import cross_entropy_bytes, ep_traffic, key_value_bytes, tp_over_compute
 from models.cost.traffic_report import WAITS
 from models.estimate import Candidate
 from tests.builders import GPT3, H100, LLAMA_405B, layout, setting, workload

@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 from models.cost import bus_bandwidth, collective_models, nccl_model
-from models.cost.collectives import Fabric, all_reduce_sent, hierarchical_shares, ring_seconds
+from models.cost.collectives import all_reduce_sent, hierarchical_shares
 from tests.models.published.facts import Given, Ways
 
 
@@ -37,10 +37,13 @@ def all_reduces(given: Given) -> dict[str, np.ndarray]:
 
 def hierarchical(given: Given) -> dict[str, float]:
     members = np.array([[given["g"], given["g"] * given["nodes"]]])
-    wire = Fabric(np.array([given["B_intra"], given["B_nic"]]), np.zeros(2), hierarchical=True)
     sent, shares = all_reduce_sent([given["S"]], members[0, -1]), hierarchical_shares(members)
     return {
-        "time": float(ring_seconds(sent, shares, members, 2, wire)[0]),
+        "time": float(
+            collective_models.hierarchical_all_reduce_seconds(
+                given["S"], given["g"], given["nodes"], given["B_intra"], given["B_nic"]
+            )
+        ),
         "bytes_per_nic": float(sent[0] * shares[0, 1]),
         "flat_ring_bytes_per_gpu": float(sent[0]),
     }

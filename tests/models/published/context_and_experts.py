@@ -7,6 +7,7 @@ from models.catalogue.loader import architecture
 from models.cost import context_balance, expert_exchange, ring_attention, traffic
 from models.cost.kv_cache import key_value_cache_bytes
 from models.cost.parameters import count_parameters
+from models.cost.routes import routes
 from models.cost.shards import rank_parameters
 from models.cost.stages import every_stage
 from models.cost.table import LayoutTable
@@ -25,7 +26,7 @@ NODES = 8
 def placed(shape: Architecture, sequence: int, stack: Stack | None = None, **knobs: object) -> tuple:
     table = LayoutTable.of([layout(shape, 64, **knobs)])
     asked = setting(shape, workload=workload(sequence, 64), stack=stack or Stack())
-    return table, asked, traffic.routes(table, asked)
+    return table, asked, routes(table, asked)
 
 
 def forward_tp(shape: Architecture, sequence: int, ranks: int) -> tuple[float, float]:
@@ -124,7 +125,7 @@ def dispatch(given: Given) -> dict[str, float]:
 def network_copies(shape: Architecture, stack: Stack) -> float:
     """Copies of a token that cross the network in one dispatch over 8 nodes of 8, none of them its own."""
     _, asked, route = placed(shape, 4096, stack, dp=8 * NODES, ep=8 * NODES)
-    inside, ranks = route["ep"].members[0, 0], route["ep"].members[0, -1]
+    inside, ranks = route.members["ep"][0, 0], route.members["ep"][0, -1]
     own = inside / ranks
     return float(traffic.copies_sent(route["ep"].members, asked)[0, 1:].sum() / (1 - own))
 
