@@ -127,7 +127,7 @@ def network_copies(shape: Architecture, stack: Stack) -> float:
     _, asked, route = placed(shape, 4096, stack, dp=8 * NODES, ep=8 * NODES)
     inside, ranks = route.members["ep"][0, 0], route.members["ep"][0, -1]
     own = inside / ranks
-    return float(traffic.copies_sent(route["ep"].members, asked)[0, 1:].sum() / (1 - own))
+    return float(traffic.copies_sent(route.members["ep"], asked)[0, 1:].sum() / (1 - own))
 
 
 def decoding(given: Given) -> dict[str, float]:
