@@ -73,6 +73,8 @@ class DimensionTraffic(Schema):
 
     dimension: Axis
     operation: str
+    algorithm: str
+    """What runs it fastest: ring, tree, hierarchical, multicast (the switch sums), pairwise or direct."""
     per_step: float
     """Collectives or messages in a step (real-valued under the textbook profile)."""
     message_bytes: int
@@ -86,6 +88,22 @@ class DimensionTraffic(Schema):
     """Part of it the step waits for."""
     waits: bool
     """Whether compute waits for it by its nature."""
+
+
+class TierLoad(Schema):
+    """One tier of the fabric over a step, all dimensions together."""
+
+    tier: str
+    bandwidth_bytes_per_s: float
+    """One GPU's share in one direction, after oversubscription."""
+    sent_bytes_per_gpu: int
+    """Sum over the dimensions, each told for the GPU that sends the most in it."""
+    utilisation: float
+    """Those bytes over what the tier could carry for the GPU in the step."""
+    waiting_s: float
+    """Time the step waits for this tier."""
+    waiting_share: float
+    """The same as a part of the step."""
 
 
 class Candidate(Schema):
@@ -104,6 +122,8 @@ class Candidate(Schema):
     time: Time
     memory: Memory
     traffic: tuple[DimensionTraffic, ...]
+    tiers: tuple[TierLoad, ...] = ()
+    """Every tier of the cluster, innermost first."""
     warnings: tuple[str, ...] = ()
 
 

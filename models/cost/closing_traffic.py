@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.collective_time import ALL_REDUCE, collective_time
+from models.cost.collective_time import ALL_REDUCE, TREE, collective_time
 from models.cost.collectives import all_reduce_sent, ring_shares
 from models.cost.placement import Group, groups, members
 from models.cost.routes import Routes
@@ -34,6 +34,8 @@ class Closing:
     """Time on the wire, all of it exposed. [s]"""
     shares: Array
     """Share of the bytes on each tier, (N, K). [1]"""
+    algorithm: NDArray[np.int64]
+    """Index into `collective_time.ALGORITHMS`, (N,)."""
 
 
 def tied_embedding(table: LayoutTable, setting: Setting, placed: Routes) -> Closing:
@@ -53,7 +55,7 @@ def tied_embedding(table: LayoutTable, setting: Setting, placed: Routes) -> Clos
     ends = Group((np.minimum(table.pp, 2),), (np.maximum(table.pp - 1, 1) * line.strides[0],))
     inside = members(ends, setting.cluster)
     timed = collective_time(ALL_REDUCE, message, inside, placed.wire)
-    return Closing(message, sent, timed.seconds, ring_shares(inside))
+    return Closing(message, sent, timed.seconds, ring_shares(inside), timed.algorithm)
 
 
 def gradient_norm(table: LayoutTable, setting: Setting, placed: Routes) -> Closing:
@@ -67,4 +69,6 @@ def gradient_norm(table: LayoutTable, setting: Setting, placed: Routes) -> Closi
     tier = np.minimum(np.searchsorted(within, gpus), len(within) - 1)
     sent = all_reduce_sent(np.full(len(table), NORM_BYTES), gpus)
     seconds = steps * placed.wire.step[tier]
-    return Closing(np.full(len(table), NORM_BYTES), sent, seconds, np.eye(len(within))[tier])
+    return Closing(
+        np.full(len(table), NORM_BYTES), sent, seconds, np.eye(len(within))[tier], np.full(len(table), TREE)
+    )

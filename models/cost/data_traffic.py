@@ -39,6 +39,8 @@ class DataTraffic:
     weight_seconds: Array
     over: dict[str, Array]
     """Sent bytes by the group of `models.cost.placement.groups` they go over."""
+    algorithm: dict[str, NDArray[np.int64]]
+    """What runs each group's gradients, (N, S): index into `collective_time.ALGORITHMS`."""
     message: Array
     """Payload of one gradient reduction over the whole stage that sends the most, (N,). [B]"""
     passes: Array
@@ -69,10 +71,13 @@ def dp_traffic(
     zero = np.zeros_like(parameters.shared)
     sent, seconds = [zero, zero], [zero, zero]
     over: dict[str, Array] = {}
+    algorithm: dict[str, NDArray[np.int64]] = {}
     times = (reduced[:, None], gathered[:, None])
     for (name, weights), flow in flows.items():
         sent[weights] = sent[weights] + flow.sent
-        seconds[weights] = seconds[weights] + times[weights] * flow.pass_seconds(units, name, placed)
+        each, how = flow.one_pass(units, name, placed)
+        seconds[weights] = seconds[weights] + times[weights] * each
+        algorithm.setdefault(name, how)
         over[name] = over.get(name, zero) + flow.sent
     busiest = (sent[0] + sent[1]).argmax(axis=1)
     return DataTraffic(
@@ -81,6 +86,7 @@ def dp_traffic(
         gradient_seconds=seconds[0],
         weight_seconds=seconds[1],
         over=over,
+        algorithm=algorithm,
         message=_reduced(table, parameters)[np.arange(len(table)), busiest]
         * setting.workload.recipe.gradient_sent,
         passes=reduced + gathered,
@@ -104,8 +110,8 @@ class _Flow:
     operation: NDArray[np.int64]
     """Code of the collective, (N,)."""
 
-    def pass_seconds(self, units: Array, name: str, placed: Routes) -> Array:
-        """Time of one pass, each unit of a stage a collective of its own, (N, S). [s]."""
+    def one_pass(self, units: Array, name: str, placed: Routes) -> tuple[Array, NDArray[np.int64]]:
+        """Time of one pass, each unit of a stage a collective of its own, and its algorithm, (N, S). [s]."""
         columns = [self.payload, units]
         first, kind = distinct(
             self.operation, *placed.members[name].T, *(part for column in columns for part in column.T)
@@ -114,7 +120,8 @@ class _Flow:
         kinds = np.repeat(first, stages)
         each = (self.payload / units)[first].reshape(-1)
         timed = collective_time(self.operation[kinds], each, placed.members[name][kinds], placed.wire)
-        return timed.seconds.reshape(-1, stages)[kind] * units
+        seconds = timed.seconds.reshape(-1, stages)[kind] * units
+        return seconds, timed.algorithm.reshape(-1, stages)[kind]
 
 
 def _flows(

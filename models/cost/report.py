@@ -13,6 +13,7 @@ from models.cost.price import price
 from models.cost.setting import Setting
 from models.cost.stages import Stages, every_stage
 from models.cost.table import LayoutTable
+from models.cost.tier_report import tier_loads
 from models.cost.traffic_report import dimension_traffic
 from models.estimate import Candidate, Memory, StageMemory, Time
 from models.layout import Layout
@@ -31,6 +32,7 @@ def candidate(layout: Layout, setting: Setting) -> Candidate:
     flops = model_flops_per_token(setting.architecture, length, setting.profile.model_flops)
     flops += prediction_flops(setting.architecture, length, setting.mtp_layers)
     rate = flops * tokens / setting.gpus
+    sends = dimension_traffic(table, stages, traffic, time, setting)
     return Candidate(
         layout=layout,
         step_time_s=step,
@@ -40,7 +42,8 @@ def candidate(layout: Layout, setting: Setting) -> Candidate:
         mfu=model_flops_utilisation(rate, setting.cluster.gpu, setting.workload.precision),
         time=Time(**parts),
         memory=memory_report(layout, setting),
-        traffic=dimension_traffic(table, stages, traffic, time, setting),
+        traffic=sends,
+        tiers=tier_loads(sends, step, setting),
         warnings=_warnings(layout, setting),
     )
 

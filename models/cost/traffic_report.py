@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from models.cost.collective_time import ALGORITHMS
 from models.cost.price import sent_bytes
 from models.cost.routes import wire
 from models.cost.setting import Setting
@@ -44,6 +45,7 @@ def dimension_traffic(
         DimensionTraffic(
             dimension=name,
             operation=_operation(name, table),
+            algorithm=_algorithm(name, traffic),
             per_step=counts[name],
             message_bytes=round(float(messages[name][0])),
             **_tiers(float(sent[name][0]), seconds[name], _shares(name, table, stages, traffic), setting),
@@ -68,6 +70,7 @@ def _closing(traffic: Traffic, setting: Setting) -> tuple[DimensionTraffic, ...]
         DimensionTraffic(
             dimension=name,
             operation=operation,
+            algorithm=ALGORITHMS[int(one.algorithm[0])],
             per_step=1,
             message_bytes=round(float(one.message[0])),
             **_tiers(float(one.sent[0]), float(one.seconds[0]), one.shares[0], setting),
@@ -108,7 +111,10 @@ def _data_shares(table: LayoutTable, traffic: Traffic) -> Array:
     """DP's shares on the stage that sends the most."""
     stage = int(traffic.dp.sent[0].argmax())
     weights = [float(bytes_[0, stage]) for bytes_ in traffic.dp.over.values()]
-    return _weighed(weights, [traffic.routes.ring_shares(over)[0] for over in traffic.dp.over])
+    shares = [
+        traffic.routes.shares(over, traffic.dp.algorithm[over][:, stage])[0] for over in traffic.dp.over
+    ]
+    return _weighed(weights, shares)
 
 
 def _weighed(weights: Sequence[float], shares: Sequence[Array]) -> Array:
@@ -138,6 +144,18 @@ def _seconds(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Sett
 def _busiest(one: LayerTraffic, stages: Stages, values: Array) -> float:
     """Value on the stage that sends the most."""
     return float(values[0, int(one.sent.on(stages)[0].argmax())])
+
+
+def _algorithm(name: str, traffic: Traffic) -> str:
+    """Name of what runs a dimension's collectives; DP's is its heaviest group's, on the busiest stage."""
+    if name == "pp":
+        return "direct"
+    if name != "dp":
+        one: LayerTraffic = getattr(traffic, name)
+        return ALGORITHMS[int(one.algorithm[0])]
+    stage = int(traffic.dp.sent[0].argmax())
+    heaviest = max(traffic.dp.over, key=lambda group: float(traffic.dp.over[group][0, stage]))
+    return ALGORITHMS[int(traffic.dp.algorithm[heaviest][0, stage])]
 
 
 def _operation(name: str, table: LayoutTable) -> str:
