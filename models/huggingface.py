@@ -77,7 +77,7 @@ def read_config(config: Mapping[str, Any], field: str = "/model") -> Reading:
     if fields.faults:
         raise InvalidField(*fields.faults)
     values["name"] = _name(config) or kind or "inline"
-    return Reading(Architecture(**values), warnings, fields.defaults)
+    return Reading(Architecture(**values), [*warnings, *fields.warnings], fields.defaults)
 
 
 def _name(config: Mapping[str, Any]) -> str | None:

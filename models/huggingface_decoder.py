@@ -159,6 +159,10 @@ def _window(fields: Fields, family: Family, layers: int | None) -> dict[str, Any
     if unknown:
         reason = f"{', '.join(unknown)[:80]} layers are not modelled"
         fields.fault("layer_types", reason, "Only attention layers are.")
+    if family.window is None:
+        if fields.stated("sliding_window") is not None:
+            fields.warn("sliding_window", "the family's class has no window, so every layer sees all tokens")
+        return {}
     if family.window_flag and not fields.flag(family.window_flag):
         fields.read.update(key for key in (family.window, family.full_attention_first) if key)
         return {}

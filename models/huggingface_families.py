@@ -14,6 +14,7 @@ from models.huggingface_families_sparse import (
     FULL,
     PER_HEAD,
     QKV_BIAS,
+    SLIDING,
     SPARSE_FAMILIES,
     TIED,
     WINDOW,
@@ -45,6 +46,7 @@ QWEN_WINDOW = WINDOW | {"max_window_layers": 28}
 QWEN2 = Family(
     fixed={"qkv_bias": True},
     defaults=QWEN_WINDOW,
+    window=SLIDING,
     window_flag="use_sliding_window",
     full_attention_first="max_window_layers",
 )
@@ -53,10 +55,12 @@ QWEN3 = Family(
     fixed=PER_HEAD,
     flags=ATTENTION_BIAS,
     defaults=QWEN_WINDOW | {"head_dim": 128},
+    window=SLIDING,
     window_flag="use_sliding_window",
     full_attention_first="max_window_layers",
 )
 NAMELESS = Family(
+    window=SLIDING,
     flags=LLAMA.flags,
     experts=Experts(
         shared_width="shared_expert_intermediate_size",
@@ -76,7 +80,10 @@ FAMILIES: Mapping[str, Family] = {
     "helium": Family(flags=QKV_BIAS | {"mlp_bias": "mlp_bias"}, defaults={"head_dim": 128}),
     "arcee": Family(flags=LLAMA_FLAGS, fixed={"gated_mlp": False}),
     "smollm3": Family(
-        flags=LLAMA_FLAGS, defaults=TIED | {"num_key_value_heads": 4}, window_flag="use_sliding_window"
+        flags=LLAMA_FLAGS,
+        defaults=TIED | {"num_key_value_heads": 4},
+        window=SLIDING,
+        window_flag="use_sliding_window",
     ),
     "seed_oss": Family(
         flags={
@@ -86,9 +93,9 @@ FAMILIES: Mapping[str, Family] = {
         },
         defaults={"attention_bias": True, "head_dim": 128, "num_key_value_heads": 8},
     ),
-    "mistral": Family(defaults=WINDOW | {"num_key_value_heads": 8}),
-    "ministral3": Family(defaults={"head_dim": 128, "num_key_value_heads": 8}),
-    "phi3": PLAIN,
+    "mistral": Family(window=SLIDING, defaults=WINDOW | {"num_key_value_heads": 8}),
+    "ministral3": Family(window=SLIDING, defaults={"head_dim": 128, "num_key_value_heads": 8}),
+    "phi3": Family(window=SLIDING),
     "baichuan": PLAIN,
     "internlm": Family(flags={"qkv_bias": "bias", "attention_output_bias": "bias"}, defaults={"bias": True}),
     "internlm2": Family(
@@ -100,6 +107,7 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "exaone": Family(keys={"layers": "num_layers"}),
     "exaone4": Family(
+        window=SLIDING,
         fixed=PER_HEAD,
         defaults=WINDOW,
         full_attention_every=4,
@@ -136,12 +144,14 @@ FAMILIES: Mapping[str, Family] = {
     "qwen3_vl_text": QWEN3,
     "gemma": Family(flags=ATTENTION_BIAS, defaults=GEMMA_DEFAULTS),
     "gemma2": Family(
+        window=SLIDING,
         fixed={"norms_per_layer": 4},
         flags=ATTENTION_BIAS,
         defaults=GEMMA_DEFAULTS | WINDOW | {"num_key_value_heads": 4},
         full_attention_every=2,
     ),
     "gemma3_text": Family(
+        window=SLIDING,
         fixed={"norms_per_layer": 4} | PER_HEAD,
         flags=ATTENTION_BIAS,
         full_attention_every=6,
@@ -207,6 +217,7 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "nemotron": Family(fixed=PLAIN_LAYER_NORM, flags=LLAMA_FLAGS),
     "starcoder2": Family(
+        window=SLIDING,
         fixed=PLAIN_LAYER_NORM,
         flags={"qkv_bias": "use_bias", "attention_output_bias": "use_bias", "mlp_bias": "use_bias"},
         defaults=TIED | {"use_bias": True, "num_key_value_heads": 2},
@@ -221,6 +232,7 @@ FAMILIES: Mapping[str, Family] = {
     # CohereLayerNorm of queries and keys has one weight a head and channel.
     "cohere": Family(fixed=PARALLEL, flags=ATTENTION_BIAS, defaults=TIED, switches={"use_qk_norm": FULL}),
     "cohere2": Family(
+        window=SLIDING,
         fixed=PARALLEL,
         flags=ATTENTION_BIAS,
         defaults=TIED | WINDOW | {"head_dim": 128},
@@ -229,6 +241,8 @@ FAMILIES: Mapping[str, Family] = {
     ),
     "olmo": Family(fixed={"norm": "layer", "norm_affine": False}, flags=ATTENTION_BIAS),
     "olmo2": Family(fixed=FULL, flags=ATTENTION_BIAS),
-    "olmo3": Family(fixed=FULL, flags=ATTENTION_BIAS, defaults=WINDOW, full_attention_every=4),
+    "olmo3": Family(
+        window=SLIDING, fixed=FULL, flags=ATTENTION_BIAS, defaults=WINDOW, full_attention_every=4
+    ),
 }
 """Family -> how it is read."""

@@ -12,7 +12,9 @@ from models.huggingface_family import Experts, Family
 ATTENTION_BIAS = {"qkv_bias": "attention_bias", "attention_output_bias": "attention_bias"}
 QKV_BIAS = {"qkv_bias": "attention_bias"}
 TIED = {"tie_word_embeddings": True}
-WINDOW = {"sliding_window": 4096}
+SLIDING = "sliding_window"
+"""Field of the window in the families whose classes have one."""
+WINDOW = {SLIDING: 4096}
 PER_HEAD = {"qk_norm": "per_head"}
 FULL = {"qk_norm": "full"}
 SCORE_CORRECTION = {"router_score_correction": True}
@@ -41,6 +43,7 @@ QWEN3_MOE = Family(
     fixed=PER_HEAD,
     flags=ATTENTION_BIAS,
     defaults={"num_key_value_heads": 4},
+    window=SLIDING,
     window_flag="use_sliding_window",
     experts=QWEN_EXPERTS,
 )
@@ -53,19 +56,21 @@ GLM4_MOE = Family(
 MIXTRAL_EXPERTS = Experts(ffn="intermediate_size")
 
 SPARSE_FAMILIES: Mapping[str, Family] = {
-    "mixtral": Family(defaults={"num_key_value_heads": 8}, experts=MIXTRAL_EXPERTS),
+    "mixtral": Family(window=SLIDING, defaults={"num_key_value_heads": 8}, experts=MIXTRAL_EXPERTS),
     "granitemoe": Family(flags=ATTENTION_BIAS, experts=MIXTRAL_EXPERTS),
     "granitemoeshared": Family(
         flags=ATTENTION_BIAS,
         experts=Experts(ffn="intermediate_size", shared_width="shared_intermediate_size"),
     ),
     "phimoe": Family(
+        window=SLIDING,
         fixed={"norm": "layer"},
         flags=ATTENTION_BIAS | {"head_bias": "lm_head_bias"},
         defaults={"num_key_value_heads": 8},
         experts=MIXTRAL_EXPERTS,
     ),
     "qwen2_moe": Family(
+        window=SLIDING,
         flags={"qkv_bias": "qkv_bias"},
         defaults={"qkv_bias": True, "shared_expert_intermediate_size": 5632, "max_window_layers": 28},
         experts=Experts(
@@ -101,6 +106,7 @@ SPARSE_FAMILIES: Mapping[str, Family] = {
         experts=deepseek_experts(corrected=True),
     ),
     "dots1": Family(
+        window=SLIDING,
         fixed=PER_HEAD,
         flags=ATTENTION_BIAS,
         defaults={"max_window_layers": 62},
@@ -137,6 +143,7 @@ SPARSE_FAMILIES: Mapping[str, Family] = {
         experts=Experts(ffn="intermediate_size", fixed=SCORE_CORRECTION),
     ),
     "exaone_moe": Family(
+        window=SLIDING,
         fixed=PER_HEAD,
         full_attention_every=4,
         full_attention_every_key="sliding_window_pattern",
@@ -149,6 +156,7 @@ SPARSE_FAMILIES: Mapping[str, Family] = {
         ),
     ),
     "gpt_oss": Family(
+        window=SLIDING,
         fixed={"attention_sinks": True},
         flags=ATTENTION_BIAS,
         defaults={"attention_bias": True, "head_dim": 64, "num_key_value_heads": 8, "sliding_window": 128},

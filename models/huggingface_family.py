@@ -81,8 +81,8 @@ class Family:
     """Multi-head latent attention."""
     learned_positions: bool = False
     """A learned embedding of as many positions as the configuration was made for."""
-    window: str = "sliding_window"
-    """Field with the tokens a query of a sliding layer sees."""
+    window: str | None = None
+    """Field with the tokens a query of a sliding layer sees; none where its class has no window."""
     window_flag: str | None = None
     """Field without which the window is not used."""
     chunked: bool = False

@@ -34,6 +34,7 @@ class Fields:
         self.faults: list[Fault] = []
         self.defaults: list[tuple[str, Any, str]] = []
         self.read: set[str] = set()
+        self.warnings: list[str] = []
 
     def pointer(self, key: str) -> str:
         """JSON pointer of a field (RFC 6901)."""
@@ -55,6 +56,10 @@ class Fields:
         entry = (self.pointer(key), value, why)
         if entry not in self.defaults:
             self.defaults.append(entry)
+
+    def warn(self, key: str, why: str) -> None:
+        """Note a field that is stated and changes nothing."""
+        self.warnings.append(f"{self.pointer(key)} is ignored: {why}.")
 
     def stated(self, key: str) -> Any:
         """Value of a field; None where it is missing or null."""

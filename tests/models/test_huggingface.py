@@ -228,6 +228,14 @@ def test_a_window_changes_no_parameter_and_says_how_many_layers_slide():
     assert architecture_from_config(unused)[0].sliding_window is None
 
 
+def test_a_window_stated_in_a_family_whose_class_has_none_is_ignored_and_told():
+    for kind, window in (("llama", None), ("olmo2", None), ("mistral", 4096), ("phi3", 4096)):
+        read = read_config(TINY | {"model_type": kind, "num_key_value_heads": 4, "sliding_window": 4096})
+        assert read.architecture.sliding_window == window
+        assert [w for w in read.warnings if "/model/sliding_window is ignored" in w] == read.warnings
+        assert bool(read.warnings) == (window is None)
+
+
 def test_an_architecture_no_machine_could_hold_is_refused():
     huge = dict.fromkeys(TINY, 10**6) | {"num_hidden_layers": 10**4, "head_dim": 10**6}
     assert "beyond any plan" in faults(huge)["/model/hidden_size"].reason
