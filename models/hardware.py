@@ -51,6 +51,8 @@ class Tier(Schema):
     """One step of a collective over this tier; what its class was fitted to where null."""
     oversubscription: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = 1.0
     """Divides the bandwidth when all cross this tier at once."""
+    rails: Count | None = None
+    """Planes this tier is cut into: a server's GPUs hang on them in turn, and planes meet further out."""
     collective: str | None = None
     """Fabric class of models/catalogue/collectives/; by bandwidth and place where null."""
 

@@ -137,6 +137,8 @@ class TierRequest(Schema):
     """One step of a collective over this tier; what its class was fitted to unless given."""
     oversubscription: Annotated[float, Field(strict=True, ge=1, le=1000, allow_inf_nan=False)] = 1.0
     """Divides the bandwidth when all cross."""
+    rails: Count | None = None
+    """Planes this tier is cut into: a server's GPUs hang on them in turn; one plane unless given."""
     collective: Annotated[str, Field(min_length=1, max_length=64)] | None = None
     """Fabric class: how the tier carries collectives; by bandwidth and place unless given."""
 

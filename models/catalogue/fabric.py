@@ -1,5 +1,6 @@
 """A stated cluster as an object: the GPU looked up or taken as given, the tiers checked."""
 
+import math
 from itertools import pairwise
 
 from models.catalogue import loader
@@ -21,6 +22,7 @@ def resolve_cluster(stated: str | ClusterRequest, gpus: int) -> tuple[Cluster, t
         return loader.cluster(stated), ()
     faults = tier_faults(stated.tiers)
     faults += _node_faults(stated)
+    faults += _rail_faults(stated)
     unknown = _unknown_classes(stated.tiers)
     try:
         gpu, assumptions = _gpu(stated.gpu)
@@ -92,6 +94,23 @@ def _node_faults(stated: ClusterRequest) -> list[Fault]:
         return []
     reason = f"a server is a whole part or a whole multiple of the first tier's {inner} GPUs"
     return [Fault("/cluster/gpus_per_node", node, reason, f"{inner} would do.")]
+
+
+def _rail_faults(stated: ClusterRequest) -> list[Fault]:
+    """Rails join servers, and each takes the same number of a server's GPUs."""
+    node = stated.gpus_per_node or stated.tiers[0].gpus
+    faults = []
+    for i, tier in enumerate(stated.tiers):
+        field = f"/cluster/tiers/{i}/rails"
+        if tier.rails is None:
+            continue
+        if i == 0 or node is None or (tier.gpus is not None and tier.gpus <= node):
+            reason = "rails join GPUs of different servers, and this tier lies inside one"
+            faults.append(Fault(field, tier.rails, reason, "Leave them out."))
+        elif node % tier.rails:
+            reason = f"each rail takes as many of a server's {node} GPUs, which {tier.rails} does not divide"
+            faults.append(Fault(field, tier.rails, reason, f"{math.gcd(node, tier.rails)} would do."))
+    return faults
 
 
 def _gpu(stated: str | GpuRequest) -> tuple[Gpu, tuple[Assumption, ...]]:

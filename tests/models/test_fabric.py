@@ -62,3 +62,46 @@ def test_an_unknown_class_is_told_with_its_nearest_beside_every_other_fault():
         "/cluster/tiers/1/collective",
         "/cluster/tiers/1/name",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "units", "shares"),
+    [
+        ("alibaba-hpn", [8, 1024, 15360, None], [200, 50, 46.86, 3.125]),
+        ("meta-24k-roce", [8, 16, 3072, None], [450, 50, 50, 7.14]),
+        ("deepseek-h800", [8, 256, None], [200, 50, 50]),
+        ("bytedance-megascale", [8, 512, None], [300, 25, 25]),
+        ("dgx-h100", [8, 256, None], [450, 50, 50]),
+        ("gb200-nvl72", [72, 576, None], [900, 50, 50]),
+        ("a800-4x200g", [8, 160, None], [200, 12.5, 12.5]),
+    ],
+)
+def test_published_fabrics_join_what_their_papers_say_and_leave_each_gpu_that_share(name, units, shares):
+    tiers = cluster(name).tiers
+    assert [tier.gpus for tier in tiers] == units
+    left = [tier.bandwidth_bytes_per_s / tier.oversubscription / 1e9 for tier in tiers]
+    assert left == pytest.approx(shares, rel=1e-3)
+
+
+@pytest.mark.parametrize("name", cluster_names())
+def test_rails_join_servers_and_take_as_many_gpus_of_each(name):
+    entry = cluster(name)
+    assert entry.tiers[0].rails is None
+    for tier in entry.tiers:
+        assert entry.gpus_per_node % (tier.rails or 1) == 0
+    joined = [tier.rails or 1 for tier in entry.tiers[1:]]
+    assert joined == sorted(joined, reverse=True), "planes that met do not part again"
+
+
+@pytest.mark.parametrize(
+    ("tiers", "fault"),
+    [
+        ([NVLINK | {"rails": 8}, NETWORK], "/cluster/tiers/0/rails"),
+        ([NVLINK, NETWORK | {"rails": 3}], "/cluster/tiers/1/rails"),
+        ([NVLINK, NETWORK | {"rails": 16}], "/cluster/tiers/1/rails"),
+    ],
+)
+def test_rails_that_no_server_has_are_refused(tiers, fault):
+    with pytest.raises(InvalidField) as error:
+        resolved(*tiers)
+    assert pointers(error) == [fault]
