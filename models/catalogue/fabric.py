@@ -75,6 +75,23 @@ def stretched(stated: str | ClusterRequest, gpus: int) -> tuple[str, ...]:
     )
 
 
+def partly_filled(cluster: Cluster, gpus: int) -> tuple[str, ...]:
+    """Warn of a last server, and of a last rack whose servers share NVLink, that the job leaves part of.
+
+    >>> partly_filled(loader.cluster("dgx-h100"), 2100)
+    ('The last server has 4 of 8 GPUs; 2100 GPUs fill 262 before it.',)
+    """
+    rack, node = cluster.tiers[0], cluster.gpus_per_node
+    units = [("server", node)]
+    if rack.gpus is not None and rack.gpus > node:
+        units.append((f"{rack.name} domain", rack.gpus))
+    return tuple(
+        f"The last {name} has {gpus % unit} of {unit} GPUs; {gpus} GPUs fill {gpus // unit} before it."
+        for name, unit in units
+        if gpus > unit and gpus % unit
+    )
+
+
 def _nesting_fault(index: int, inner: int, outer: int) -> list[Fault]:
     field = f"/cluster/tiers/{index}/gpus"
     if outer <= inner:

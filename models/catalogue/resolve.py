@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 from models.architecture import Architecture
 from models.catalogue import loader
-from models.catalogue.fabric import resolve_cluster, stretched
+from models.catalogue.fabric import partly_filled, resolve_cluster, stretched
 from models.catalogue.training import precision_faults, resolve_workload
 from models.errors import Fault, InvalidField, LayoutError, UnknownEntry
 from models.estimate import Assumption
@@ -122,6 +122,7 @@ def _resolved(
         warnings=(
             *model[2],
             *stretched(request.cluster, request.gpus),
+            *partly_filled(cluster[0], request.gpus),
             *_limit_warnings(limit, cluster[0]),
             *length_warnings(model[0], workload[0].sequence_length),
         ),

@@ -8,6 +8,7 @@ Symbols: n ranks in a group, sigma its stride in ranks, U GPUs a tier's unit joi
 N layouts, K tiers.
 """
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -115,6 +116,20 @@ def cut(group: Group, ranks: int) -> tuple[Group, Group]:
     return Group(tuple(kept), group.strides), Group(rest, strides)
 
 
+def distinct(
+    group: Group, rows: NDArray[np.bool_]
+) -> tuple[list[tuple[tuple[int, ...], tuple[int, ...]]], IntVector]:
+    """Sizes and strides that occur among some rows, each once, and which of them each row has.
+
+    >>> distinct(Group((np.array([4, 4, 2]),), (np.array([1, 1, 8]),)), np.array([True, True, False]))
+    ([((4,), (1,))], array([0, 0]))
+    """
+    axes = len(group.sizes)
+    columns, place = np.unique(np.stack([*group.sizes, *group.strides])[:, rows], axis=1, return_inverse=True)
+    shapes = [(tuple(c[:axes]), tuple(c[axes:])) for c in columns.T.tolist()]
+    return shapes, place.reshape(-1)
+
+
 def group_ranks(size: int, stride: int, rank: int) -> list[int]:
     """Ranks of the group along one axis that holds a rank.
 
@@ -125,18 +140,20 @@ def group_ranks(size: int, stride: int, rank: int) -> list[int]:
     return list(range(start, start + size * stride, stride))
 
 
-def members(group: Group, cluster: Cluster) -> NDArray[np.int64]:
+def members(group: Group, cluster: Cluster, gpus: int | None = None) -> NDArray[np.int64]:
     """Ranks of a group that share one unit of each tier, (N, K), told for the worst-placed rank.
 
     Along two axes the outer one only adds ranks where the inner one is whole. The last tier joins all.
+    Of a job of `gpus` GPUs only the groups it has count, whether or not it fills its last node or rack;
+    without them, those of a job without end.
     """
-    columns = [_members(group, tier.gpus) for tier in cluster.tiers[:-1]]
+    columns = [_members(group, tier.gpus, gpus) for tier in cluster.tiers[:-1]]
     return np.stack([*columns, group.size], axis=1)
 
 
-def _members(group: Group, unit: int | None) -> IntVector:
+def _members(group: Group, unit: int | None, gpus: int | None) -> IntVector:
     assert unit is not None
-    inside = [_along_axis(n, sigma, unit) for n, sigma in zip(group.sizes, group.strides, strict=True)]
+    inside = [_along_axis(n, sigma, unit, gpus) for n, sigma in zip(group.sizes, group.strides, strict=True)]
     if len(inside) == 1:
         return inside[0]
     (n0, n1), (s0, s1) = group.sizes, group.strides
@@ -146,35 +163,51 @@ def _members(group: Group, unit: int | None) -> IntVector:
     return np.where(whole, inner * outer, inner)
 
 
-def _along_axis(size: IntVector, stride: IntVector, unit: int) -> IntVector:
+def _along_axis(size: IntVector, stride: IntVector, unit: int, gpus: int | None) -> IntVector:
     """Least ranks of a group in one unit: in closed form where blocks and units nest, counted else."""
     block = size * stride
     inside = np.where(unit % block == 0, size, np.maximum(unit // stride, 1))
     odd = (unit % block != 0) & (stride < unit) & ~((block % unit == 0) & (unit % stride == 0))
     if odd.any():
         pairs, place = np.unique(np.stack([size[odd], stride[odd]]), axis=1, return_inverse=True)
-        counts = [straddled_members(int(n), int(sigma), unit) for n, sigma in pairs.T]
+        counts = [straddled_members(int(n), int(sigma), unit, gpus) for n, sigma in pairs.T]
         inside[odd] = np.array(counts, dtype=np.int64)[place.reshape(-1)]
     return inside
 
 
 @lru_cache(maxsize=65536)
-def straddled_members(size: int, stride: int, unit: int) -> int:
-    """Least ranks of a group that fall into one unit with one of them, over every group there is.
+def straddled_members(size: int, stride: int, unit: int, gpus: int | None = None) -> int:
+    """Least ranks of a group that fall into one unit with one of them, over every group of the job.
 
-    A group starts anywhere in a block of n sigma ranks, and blocks start at multiples of their length:
-    its first rank falls on the places a of a unit with a mod gcd(n sigma, U) < sigma. From place a it
-    has floor(((k+1) U - 1 - a) / sigma) - floor((k U - 1 - a) / sigma) ranks in the k-th unit it meets.
+    From place a of a unit a group has floor(((k+1) U - 1 - a) / sigma) - floor((k U - 1 - a) / sigma)
+    ranks in the k-th unit it meets; `_first_places` gives every a there is.
 
     >>> straddled_members(4, 1, 6), straddled_members(3, 2, 8), straddled_members(2, 3, 8)
     (2, 1, 1)
+    >>> straddled_members(3, 1, 8, gpus=6), straddled_members(3, 1, 8, gpus=9)
+    (3, 1)
     """
-    common = np.gcd(size * stride, unit)
-    starts = np.arange(unit)
-    starts = starts[starts % common < stride][:, None]
+    starts = _first_places(size * stride, stride, unit, gpus)[:, None]
     last = size - 1
     units = np.arange((unit - 1 + last * stride) // unit + 1)[None, :]
     upto = np.clip(((units + 1) * unit - 1 - starts) // stride, -1, last)
     before = np.clip((units * unit - 1 - starts) // stride, -1, last)
     counts = upto - before
     return int(counts[counts > 0].min())
+
+
+def _first_places(block: int, stride: int, unit: int, gpus: int | None) -> IntVector:
+    """Places of a unit on which a group's first rank falls, in a job of so many GPUs or without end.
+
+    Groups start on the first sigma ranks of each block of n sigma; after U / gcd(n sigma, U) blocks the
+    places come again, and a job that long has every place a with a mod gcd(n sigma, U) < sigma.
+
+    >>> _first_places(4, 1, 6, None).tolist(), _first_places(4, 1, 6, 8).tolist()
+    ([0, 2, 4], [0, 4])
+    """
+    common = math.gcd(block, unit)
+    if gpus is None or gpus // block >= unit // common:
+        places = np.arange(unit)
+        return places[places % common < stride]
+    blocks = np.arange(gpus // block)[:, None] * block
+    return np.unique((blocks + np.arange(stride)) % unit)

@@ -4,6 +4,7 @@ import pytest
 
 from models.catalogue import cluster, cluster_names, resolve
 from models.catalogue.collective_constants import link_class_names, links
+from models.catalogue.fabric import partly_filled
 from models.errors import InvalidField, UnknownEntry
 from models.request import SearchRequest
 
@@ -105,3 +106,29 @@ def test_rails_that_no_server_has_are_refused(tiers, fault):
     with pytest.raises(InvalidField) as error:
         resolved(*tiers)
     assert pointers(error) == [fault]
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "told"),
+    [
+        ("dgx-h100", 2100, ["4 of 8", "fill 262"]),
+        ("dgx-h100", 1440, []),
+        ("dgx-h100", 4, []),
+        ("gb200-nvl72", 256, ["40 of 72", "nvlink domain", "fill 3"]),
+        ("gb200-nvl72", 144, []),
+        ("gb200-nvl72", 6, ["2 of 4", "fill 1"]),
+    ],
+)
+def test_a_job_that_leaves_part_of_its_last_server_or_rack_says_so(name, gpus, told):
+    warnings = " ".join(partly_filled(cluster(name), gpus))
+    assert bool(warnings) is bool(told)
+    assert all(text in warnings for text in told)
+
+
+def test_servers_of_six_with_sockets_of_three_are_a_cluster():
+    """Summit's nodes: two sockets of three V100s on NVLink, one network."""
+    socket = {"name": "socket", "gpus": 3, "bandwidth_bytes_per_s": 5e10}
+    server = {"name": "server", "gpus": 6, "bandwidth_bytes_per_s": 3.2e10}
+    got = resolved(socket, server, NETWORK, gpus_per_node=6, gpus=22)
+    assert [tier.gpus for tier in got.cluster.tiers] == [3, 6, None]
+    assert any("4 of 6" in warning for warning in got.warnings)

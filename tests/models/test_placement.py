@@ -51,6 +51,30 @@ def test_a_group_along_one_axis_is_as_close_as_its_worst_placed_member_and_no_cl
         assert found == walked if name != "dp" else found <= walked
 
 
+@settings(max_examples=300, deadline=None)
+@given(
+    degrees=st.tuples(*[st.integers(1, 6)] * 4),
+    order=st.permutations(["tp", "cp", "ep", "dp", "pp"]),
+    units=st.sampled_from([(3, 6, 18), (2, 4, 20), (4, 8, 24), (6, 12, 60), (6, 24, 48)]),
+)
+def test_only_groups_the_job_has_count_where_its_last_node_or_rack_is_part_filled(degrees, order, units):
+    """Nodes of 4, 6 and 8 GPUs inside racks and leaves, the job ending anywhere in them."""
+    tp, cp, pp, dp = degrees
+    gpus = tp * cp * pp * dp
+    table = LayoutTable.of([layout(batch=dp * 12, tp=tp, cp=cp, pp=pp, dp=dp, rank_order=tuple(order))])
+    for name in ("tp", "cp", "pp"):
+        placed = groups(table)[name]
+        sizes, strides = ([int(v[0]) for v in column] for column in (placed.sizes, placed.strides))
+        walked = [walked_members(sizes, strides, unit, gpus) for unit in units]
+        assert members(placed, cluster(*units), gpus)[0].tolist() == [*walked, sizes[0]]
+
+
+def test_six_gpus_in_threes_stay_inside_a_server_of_eight_and_nine_do_not():
+    """Of 9 GPUs in groups of 3 the last group has two GPUs in the first server and one in the second."""
+    assert members(group(3, 1), cluster(8), 6).tolist() == [[3, 3]]
+    assert members(group(3, 1), cluster(8), 9).tolist() == [[1, 3]]
+
+
 @pytest.mark.parametrize("order", list(permutations(["tp", "cp", "dp", "pp"])))
 def test_on_powers_of_two_placement_is_exact(order):
     full = (*order, "ep")
