@@ -1,0 +1,203 @@
+"""Traffic that changes rails: which part of it there is, and which way it takes.
+
+On a rail-optimised fabric a leaf switch joins the GPUs of equal place in their servers. Rings and
+whatever else joins equal places stay under their leaves at the full rate; an all-to-all does not, nor do
+messages between stages that share servers. NCCL since 2.12 hands such bytes to the GPU of the right rail
+in its own server first (PXN) [1]: the network carries what it carried, the server's own fabric the
+forwarded bytes besides. Without forwarding they go up to where the rails meet. Planes that never meet
+leave no choice.
+
+Symbols: n ranks in a group, sigma its stride, b = n sigma its block, M GPUs of a server, R rails,
+q = M/R GPUs of a server on one rail, r rails a group has ranks on, N layouts, K tiers.
+
+References
+----------
+.. [1] NVIDIA, "Doubling all2all performance with NVIDIA Collective Communication Library 2.12",
+   developer.nvidia.com/blog, 2022.
+"""
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cost.placement import Group, distinct
+from models.hardware import Cluster, Tier
+
+Array = NDArray[np.float64]
+Vector = NDArray[np.int64]
+Counts = Callable[[tuple[int, ...], tuple[int, ...], tuple[int | None, ...], int, int, int], Array]
+
+
+def spread_part(group: Group, cluster: Cluster, gpus: int) -> Array:
+    """Part of the bytes on each tier that change rails when every partner gets as much, (N, K). [1].
+
+    1 - 1/r where places and rails nest, counted over the job's groups else; 0 on a tier without rails.
+    Without a meaning on a tier on which no two ranks of the group meet.
+
+    >>> from models.catalogue import loader
+    >>> experts = Group((np.array([16, 16]),), (np.array([1, 8]),))
+    >>> spread_part(experts, loader.cluster("dgx-h100"), 128).tolist()
+    [[0.0, 0.875, 0.0], [0.0, 0.0, 0.0]]
+    """
+
+    def nested(rails: int) -> Array:
+        return 1 - 1 / _rails_met(group, cluster.gpus_per_node, rails)
+
+    return _part(group, cluster, gpus, nested, _count_spread)
+
+
+def neighbour_part(group: Group, cluster: Cluster, gpus: int) -> Array:
+    """Part of the messages between neighbours on each tier that change rails, (N, K). [1].
+
+    All that leave the server where the stride is smaller than the server, none where it is a multiple.
+
+    >>> from models.catalogue import loader
+    >>> stages = Group((np.array([16, 16]),), (np.array([4, 8]),))
+    >>> neighbour_part(stages, loader.cluster("dgx-h100"), 128).tolist()
+    [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+
+    def nested(rails: int) -> Array:
+        return np.asarray((group.strides[0] < cluster.gpus_per_node) & (rails > 1), dtype=np.float64)
+
+    return _part(group, cluster, gpus, nested, _count_neighbours)
+
+
+def forwarded(shares: Array, part: Array, cluster: Cluster) -> Array:
+    """Shares of a rank's bytes on each tier with what changes rails forwarded in its server first, (N, K).
+
+    Their sum is above 1 by what travels twice.
+
+    >>> from models.catalogue import loader
+    >>> forwarded(np.array([[0.5, 0.5, 0.0]]), np.array([[0, 0.875, 0]]), loader.cluster("dgx-h100"))
+    array([[0.9375, 0.5   , 0.    ]])
+    """
+    found = shares.copy()
+    found[:, _server_tier(cluster)] += (shares * part).sum(axis=1)
+    return found
+
+
+def climbed(shares: Array, part: Array, cluster: Cluster) -> Array:
+    """Shares of a rank's bytes on each tier with what changes rails sent up to where they meet, (N, K).
+
+    Rails that meet nowhere forward, whatever is asked.
+
+    >>> from models.catalogue import loader
+    >>> climbed(np.array([[0.5, 0.5, 0.0]]), np.array([[0, 0.875, 0]]), loader.cluster("dgx-h100"))
+    array([[0.5   , 0.0625, 0.4375]])
+    """
+    found = shares.copy()
+    for tier in range(len(cluster.tiers)):
+        moved = shares[:, tier] * part[:, tier]
+        meets = [k for k, out in enumerate(cluster.tiers) if k > tier and _rails(out) == 1]
+        if meets:
+            found[:, tier] -= moved
+        found[:, meets[0] if meets else _server_tier(cluster)] += moved
+    return found
+
+
+def _rails(tier: Tier) -> int:
+    return tier.rails or 1
+
+
+def _server_tier(cluster: Cluster) -> int:
+    """Innermost tier that joins a whole server, and lies inside the rails."""
+    railed = [k for k, tier in enumerate(cluster.tiers) if _rails(tier) > 1]
+    whole = [k for k, tier in enumerate(cluster.tiers) if (tier.gpus or np.inf) >= cluster.gpus_per_node]
+    return min(whole[0], max(min(railed, default=1) - 1, 0))
+
+
+def _rails_met(group: Group, server: int, rails: int) -> Array:
+    """Rails a group has ranks on, where its places nest with servers and rails, (N,). [1].
+
+    r is the product over axes of min(b, M) / max(sigma, q), at least 1, of those with sigma < M.
+    """
+    wide = server // rails
+    met = np.ones(len(group.sizes[0]))
+    for size, stride in zip(group.sizes, group.strides, strict=True):
+        apart = np.minimum(size * stride, server) / np.maximum(stride, wide)
+        met *= np.where(stride < server, np.maximum(apart, 1.0), 1.0)
+    return met
+
+
+def _nests(group: Group, server: int, rails: int) -> NDArray[np.bool_]:
+    """Whether strides and blocks divide, or are divided by, a server and its part of a rail, (N,)."""
+    found = np.ones(len(group.sizes[0]), dtype=bool)
+    for size, stride in zip(group.sizes, group.strides, strict=True):
+        for length in (stride, size * stride):
+            for unit in (server, server // rails):
+                found &= (length % unit == 0) | (unit % length == 0)
+    return found
+
+
+def _part(
+    group: Group, cluster: Cluster, gpus: int, nested: Callable[[int], Array], counted: Counts
+) -> Array:
+    units = (*(tier.gpus for tier in cluster.tiers[:-1]), None)
+    found = np.zeros((len(group.sizes[0]), len(units)))
+    for rails in sorted({_rails(tier) for tier in cluster.tiers} - {1}):
+        columns = np.array([_rails(tier) == rails for tier in cluster.tiers])
+        part = np.repeat(nested(rails)[:, None], len(units), axis=1)
+        odd = ~_nests(group, cluster.gpus_per_node, rails)
+        shapes, place = distinct(group, odd)
+        if shapes:
+            each = [counted(*shape, units, cluster.gpus_per_node, rails, gpus) for shape in shapes]
+            part[odd] = np.stack(each)[place]
+        found[:, columns] = part[:, columns]
+    return found
+
+
+@lru_cache(maxsize=4096)
+def _count_spread(
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    units: tuple[int | None, ...],
+    server: int,
+    rails: int,
+    gpus: int,
+) -> Array:
+    """Part of the pairs of a group's ranks that meet on each tier on two rails, over every group, (K,).
+
+    A unit with c ranks of a group, c_j of them on rail j, has c^2 pairs, sum c_j^2 of them on one rail.
+    """
+    ranks = np.arange(gpus)
+    first = ranks.copy()
+    for size, stride in zip(sizes, strides, strict=True):
+        first -= ranks // stride % size * stride
+    rail = ranks % server * rails // server
+
+    def pairs(unit: int | None) -> tuple[float, float]:
+        place = first * (gpus + 1) + ranks // (unit or gpus)
+        whole = np.unique(place, return_counts=True)[1].astype(np.float64)
+        same = np.unique(place * rails + rail, return_counts=True)[1].astype(np.float64)
+        return float(whole @ whole), float(same @ same)
+
+    met = np.array([(float(gpus), float(gpus)), *(pairs(unit) for unit in units)])
+    whole, same = np.diff(met, axis=0).T
+    return np.asarray(np.where(whole > 0, 1 - same / np.maximum(whole, 1.0), 0.0), dtype=np.float64)
+
+
+@lru_cache(maxsize=4096)
+def _count_neighbours(
+    sizes: tuple[int, ...],
+    strides: tuple[int, ...],
+    units: tuple[int | None, ...],
+    server: int,
+    rails: int,
+    gpus: int,
+) -> Array:
+    """Part of the pairs of neighbours that meet on each tier on two rails, over every group, (K,)."""
+    (size,), (stride,) = sizes, strides
+    ranks = np.arange(gpus)
+    here = ranks[ranks // stride % size < size - 1]
+    there = here + stride
+    changed = here % server * rails // server != there % server * rails // server
+    apart = np.ones(len(here), dtype=bool)
+    found = np.zeros(len(units))
+    for tier, unit in enumerate(units):
+        meet = apart & (here // (unit or gpus) == there // (unit or gpus))
+        found[tier] = changed[meet].mean() if meet.any() else 0.0
+        apart &= ~meet
+    return found

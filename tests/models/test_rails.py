@@ -1,0 +1,126 @@
+"""What changes rails on a rail-optimised fabric, and the way it takes."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.catalogue import cluster
+from models.cost.collectives import neighbour_shares, partner_shares
+from models.cost.placement import Group, groups, members
+from models.cost.rails import climbed, forwarded, neighbour_part, spread_part
+from models.cost.table import LayoutTable
+from models.hardware import Cluster, Tier
+from tests.builders import H100, layout
+
+DGX = cluster("dgx-h100")
+
+
+def railed(server: int, rails: int, leaf: int) -> Cluster:
+    tiers = (
+        Tier(name="nvlink", gpus=server, bandwidth_bytes_per_s=4.5e11),
+        Tier(name="leaf", gpus=leaf, bandwidth_bytes_per_s=5e10, rails=rails),
+        Tier(name="spine", bandwidth_bytes_per_s=5e10),
+    )
+    return Cluster(gpu=H100, gpus_per_node=server, tiers=tiers)
+
+
+def one(size: int, stride: int) -> Group:
+    return Group((np.array([size]),), (np.array([stride]),))
+
+
+def ranks_of_groups(sizes, strides, gpus):
+    found: dict[int, list[int]] = {}
+    for rank in range(gpus):
+        start = rank - sum(rank // s % n * s for n, s in zip(sizes, strides, strict=True))
+        found.setdefault(start, []).append(rank)
+    return list(found.values())
+
+
+def walked(pairs, where: Cluster):
+    """Part of the pairs on each tier that change rails, each pair looked at by itself."""
+    met, changed = np.zeros(len(where.tiers)), np.zeros(len(where.tiers))
+    for a, b in pairs:
+        tier = next(k for k, t in enumerate(where.tiers) if t.gpus is None or a // t.gpus == b // t.gpus)
+        rails = where.tiers[tier].rails or 1
+        server = where.gpus_per_node
+        met[tier] += 1
+        changed[tier] += a % server * rails // server != b % server * rails // server
+    return met > 0, changed / np.maximum(met, 1)
+
+
+SIZES = [(8, 8, 16), (8, 4, 32), (8, 2, 16), (4, 4, 16), (6, 3, 12), (6, 6, 18)]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    degrees=st.tuples(*[st.sampled_from([1, 2, 3, 4])] * 4),
+    order=st.permutations(["tp", "cp", "ep", "dp", "pp"]),
+    where=st.sampled_from([railed(*sizes) for sizes in SIZES]),
+)
+def test_what_changes_rails_is_what_a_walk_over_every_pair_counts(degrees, order, where):
+    tp, cp, pp, dp = degrees
+    gpus = tp * cp * pp * dp
+    table = LayoutTable.of([layout(batch=dp * 12, tp=tp, cp=cp, pp=pp, dp=dp, rank_order=tuple(order))])
+    for name in ("tp", "cp", "dp", "pp"):
+        group = groups(table)[name]
+        sizes, strides = ([int(v[0]) for v in column] for column in (group.sizes, group.strides))
+        inside = ranks_of_groups(sizes, strides, gpus)
+        met, changed = walked([p for ranks in inside for p in itertools.permutations(ranks, 2)], where)
+        assert spread_part(group, where, gpus)[0, met] == pytest.approx(changed[met])
+        if name == "pp":
+            met, changed = walked([p for ranks in inside for p in itertools.pairwise(ranks)], where)
+            assert neighbour_part(group, where, gpus)[0, met] == pytest.approx(changed[met])
+
+
+@given(shift=st.integers(0, 4), size=st.sampled_from([2, 4, 16, 32]))
+def test_equal_places_in_their_servers_never_change_rails(shift, size):
+    """TP8 inside: DP and PP groups have strides of whole servers, and stay on their rails."""
+    group = one(size, 8 * 2**shift)
+    gpus = size * 8 * 2**shift
+    assert spread_part(group, DGX, gpus).max() == 0.0
+    assert neighbour_part(group, DGX, gpus).max() == 0.0
+
+
+def test_experts_over_servers_forward_seven_eighths_of_what_leaves_them():
+    """EP 64 over eight servers: 56 of 63 partners are outside, 49 of them on another rail."""
+    group = one(64, 1)
+    shares = partner_shares(members(group, DGX, 256))
+    sent = forwarded(shares, spread_part(group, DGX, 256), DGX)
+    assert sent[0] * 63 == pytest.approx([7 + 49, 56, 0])
+    assert climbed(shares, spread_part(group, DGX, 256), DGX)[0] * 63 == pytest.approx([7, 7, 49])
+
+
+def test_planes_that_never_meet_forward_whatever_is_asked():
+    planes = cluster("deepseek-h800")
+    group = one(64, 1)
+    shares = partner_shares(members(group, planes, 2048))
+    part = spread_part(group, planes, 2048)
+    assert climbed(shares, part, planes).tolist() == forwarded(shares, part, planes).tolist()
+
+
+def test_a_rack_forwards_over_its_nvlink():
+    """Four rails of an NVL72: of 144 ranks, 72 sit in the other rack, 54 of them on another rail."""
+    rack = cluster("gb200-nvl72")
+    group = one(144, 1)
+    shares = partner_shares(members(group, rack, 144))
+    sent = forwarded(shares, spread_part(group, rack, 144), rack)
+    assert sent[0] * 143 == pytest.approx([71 + 54, 72, 0])
+
+
+def test_a_fabric_without_rails_forwards_nothing():
+    flat = cluster("azure-nd-h100-v5")
+    shares = neighbour_shares(members(one(16, 1), flat, 16))
+    assert forwarded(shares, neighbour_part(one(16, 1), flat, 16), flat).tolist() == shares.tolist()
+
+
+@given(inside=st.floats(0, 1), part=st.floats(0, 1), size=st.sampled_from([16, 64, 256]))
+def test_forwarding_adds_bytes_inside_and_leaves_the_network_what_it_had(inside, part, size):
+    shares = np.array([[inside, 1 - inside, 0.0]])
+    changed = np.array([[0.0, part, 0.0]])
+    sent = forwarded(shares, changed, DGX)
+    assert sent[0, 1:].tolist() == shares[0, 1:].tolist()
+    assert sent[0, 0] >= shares[0, 0]
+    assert climbed(shares, changed, DGX).sum() == pytest.approx(1.0)
