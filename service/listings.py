@@ -9,6 +9,7 @@ from rich.console import Console
 from models import catalogue
 from models.base import Schema
 from models.errors import Fault, InvalidField
+from models.hardware import Tier
 from service.architecture_tables import print_architecture
 from service.architectures import ModelEntry, model_entries, model_entry
 from service.flags import read_file
@@ -140,11 +141,17 @@ def print_clusters(console: Console, rows: Sequence[ClusterEntry]) -> None:
         Column("cluster", [r.name for r in rows], left=True),
         Column("gpu", [c.gpu.name for c in fabrics], left=True),
         Column("GPUs a server", [str(c.gpus_per_node) for c in fabrics]),
-        Column("tiers: GPUs joined at GB/s a GPU, one way", [
-            ", ".join(f"{t.name} {t.gpus or 'all'} at {t.bandwidth_bytes_per_s / 1e9:g}" for t in c.tiers)
-            for c in fabrics
+        Column("tiers: GPUs joined at GB/s a GPU, one way (/ oversubscription)", [
+            ", ".join(_tier(tier) for tier in c.tiers) for c in fabrics
         ], left=True),
     ])  # fmt: skip
+
+
+def _tier(tier: Tier) -> str:
+    """A tier in a few words: "core all at 50/16", the divisor being the oversubscription."""
+    crowded = f"/{tier.oversubscription:g}" if tier.oversubscription > 1 else ""
+    rails = f" on {tier.rails} rails" if tier.rails else ""
+    return f"{tier.name} {tier.gpus or 'all'} at {tier.bandwidth_bytes_per_s / 1e9:g}{crowded}{rails}"
 
 
 def _tera(flops: float | None) -> str:
