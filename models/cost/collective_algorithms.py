@@ -70,10 +70,13 @@ class Groups:
     """B_k of these groups, (N, K). [B/s]"""
 
     @classmethod
-    def of(cls, payload: Array, members: NDArray[np.int64], wire: Wire) -> "Groups":
-        """Place N payloads."""
+    def of(
+        cls, payload: Array, members: NDArray[np.int64], wire: Wire, gain: Array | None = None
+    ) -> "Groups":
+        """Place N payloads; `gain` multiplies what each has of each tier, (N, K)."""
         inner = np.concatenate([np.ones((len(members), 1)), members[:, :-1]], axis=1)
-        return cls(payload, members.astype(np.float64), inner, wire, wire.available(members))
+        bandwidth = wire.available(members) if gain is None else wire.available(members) * gain
+        return cls(payload, members.astype(np.float64), inner, wire, bandwidth)
 
     @property
     def ranks(self) -> Array:

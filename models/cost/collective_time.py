@@ -50,6 +50,7 @@ def collective_time(
     members: NDArray[np.int64],
     wire: Wire,
     crossing: Array | None = None,
+    gain: Array | None = None,
 ) -> Timed:
     """Time of N collectives by the fastest algorithm a library has for each.
 
@@ -70,6 +71,8 @@ def collective_time(
     crossing : (N, K), optional
         Bytes an all-to-all sends over each tier, where they are not spread evenly over the partners
         (node-limited routing, one copy a node). [B]
+    gain : (N, K), optional
+        Factor on each tier's bandwidth where not every GPU that shares a network card sends. [1]
 
     Returns
     -------
@@ -95,10 +98,10 @@ def collective_time(
         mine = np.flatnonzero((codes == code) & (members[:, -1] > 1) & (size > 0))
         if not len(mine):
             continue
-        columns = [size[mine], *members[mine].T, *([] if crossing is None else crossing[mine].T)]
-        first, kind = distinct(*columns)
+        more = [column[mine].T for column in (crossing, gain) if column is not None]
+        first, kind = distinct(size[mine], *members[mine].T, *(row for columns in more for row in columns))
         kinds = mine[first]
-        groups = Groups.of(size[kinds], members[kinds], wire)
+        groups = Groups.of(size[kinds], members[kinds], wire, None if gain is None else gain[kinds])
         part = None if crossing is None else crossing[kinds]
         time, name = _fastest(_candidates(int(code), groups, part))
         seconds[mine], algorithm[mine] = time[kind], name[kind]

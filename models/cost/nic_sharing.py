@@ -46,7 +46,7 @@ def neighbour_gain(group: Group, cluster: Cluster, gpus: int) -> Array:
     >>> neighbour_gain(stages, loader.cluster("h100-pcie"), 64).tolist()
     [4.0, 2.0, 1.0]
     """
-    server, cards = cluster.gpus_per_node, _cards(cluster)
+    server, cards = cluster.gpus_per_node, shared_cards(cluster)
     size, stride = group.sizes[0], group.strides[0]
     ends = np.where((cards == 1) & (size * stride > 2 * server), 2, 1)
     busiest = np.minimum(ends * stride, server // cards)
@@ -54,13 +54,13 @@ def neighbour_gain(group: Group, cluster: Cluster, gpus: int) -> Array:
     return _gain(group, cluster, gpus, np.where(leaves, server / cards / busiest, 1.0), neighbours=True)
 
 
-def _cards(cluster: Cluster) -> int:
+def shared_cards(cluster: Cluster) -> int:
     """Cards that GPUs share: as many as GPUs where none is said."""
     return min(cluster.nics_per_node or cluster.gpus_per_node, cluster.gpus_per_node)
 
 
 def _gain(group: Group, cluster: Cluster, gpus: int, nested: Array, neighbours: bool) -> Array:
-    server, cards = cluster.gpus_per_node, _cards(cluster)
+    server, cards = cluster.gpus_per_node, shared_cards(cluster)
     found = nested.copy()
     if cards == server:
         return np.ones_like(found)

@@ -1,11 +1,10 @@
-"""Traffic that changes rails: which part of it there is, and which way it takes.
+"""All-to-alls that change rails: which part of their bytes does, and what carries it.
 
 On a rail-optimised fabric a leaf switch joins the GPUs of equal place in their servers. Rings and
-whatever else joins equal places stay under their leaves at the full rate; an all-to-all does not, nor do
-messages between stages that share servers. NCCL since 2.12 hands such bytes to the GPU of the right rail
-in its own server first (PXN) [1]: the network carries what it carried, the server's own fabric the
-forwarded bytes besides. Without forwarding they go up to where the rails meet. Planes that never meet
-leave no choice.
+whatever else joins equal places stay under their leaves at the full rate; an all-to-all does not. NCCL
+since 2.12 hands such bytes to the GPU of the right rail in its own server first (PXN) [1]: the network
+carries what it carried, the server's own fabric the forwarded bytes besides. Where the planes never meet
+there is no other way.
 
 Symbols: n ranks in a group, sigma its stride, b = n sigma its block, M GPUs of a server, R rails,
 q = M/R GPUs of a server on one rail, r rails a group has ranks on, N layouts, K tiers.
@@ -16,7 +15,6 @@ References
    developer.nvidia.com/blog, 2022.
 """
 
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -26,8 +24,6 @@ from models.cost.placement import Group, distinct
 from models.hardware import Cluster, Tier
 
 Array = NDArray[np.float64]
-Vector = NDArray[np.int64]
-Counts = Callable[[tuple[int, ...], tuple[int, ...], tuple[int | None, ...], int, int, int], Array]
 
 
 def spread_part(group: Group, cluster: Cluster, gpus: int) -> Array:
@@ -41,60 +37,40 @@ def spread_part(group: Group, cluster: Cluster, gpus: int) -> Array:
     >>> spread_part(experts, loader.cluster("dgx-h100"), 128).tolist()
     [[0.0, 0.875, 0.0], [0.0, 0.0, 0.0]]
     """
-
-    def nested(rails: int) -> Array:
-        return 1 - 1 / _rails_met(group, cluster.gpus_per_node, rails)
-
-    return _part(group, cluster, gpus, nested, _count_spread)
-
-
-def neighbour_part(group: Group, cluster: Cluster, gpus: int) -> Array:
-    """Part of the messages between neighbours on each tier that change rails, (N, K). [1].
-
-    All that leave the server where the stride is smaller than the server, none where it is a multiple.
-
-    >>> from models.catalogue import loader
-    >>> stages = Group((np.array([16, 16]),), (np.array([4, 8]),))
-    >>> neighbour_part(stages, loader.cluster("dgx-h100"), 128).tolist()
-    [[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
-    """
-
-    def nested(rails: int) -> Array:
-        return np.asarray((group.strides[0] < cluster.gpus_per_node) & (rails > 1), dtype=np.float64)
-
-    return _part(group, cluster, gpus, nested, _count_neighbours)
-
-
-def forwarded(shares: Array, part: Array, cluster: Cluster) -> Array:
-    """Shares of a rank's bytes on each tier with what changes rails forwarded in its server first, (N, K).
-
-    Their sum is above 1 by what travels twice.
-
-    >>> from models.catalogue import loader
-    >>> forwarded(np.array([[0.5, 0.5, 0.0]]), np.array([[0, 0.875, 0]]), loader.cluster("dgx-h100"))
-    array([[0.9375, 0.5   , 0.    ]])
-    """
-    found = shares.copy()
-    found[:, _server_tier(cluster)] += (shares * part).sum(axis=1)
+    units = (*(tier.gpus for tier in cluster.tiers[:-1]), None)
+    found = np.zeros((len(group.sizes[0]), len(units)))
+    for rails in sorted({_rails(tier) for tier in cluster.tiers} - {1}):
+        columns = np.array([_rails(tier) == rails for tier in cluster.tiers])
+        nested = 1 - 1 / _rails_met(group, cluster.gpus_per_node, rails)
+        part = np.repeat(nested[:, None], len(units), axis=1)
+        odd = ~_nests(group, cluster.gpus_per_node, rails)
+        shapes, place = distinct(group, odd)
+        if shapes:
+            each = [_count_spread(*shape, units, cluster.gpus_per_node, rails, gpus) for shape in shapes]
+            part[odd] = np.stack(each)[place]
+        found[:, columns] = part[:, columns]
     return found
 
 
-def climbed(shares: Array, part: Array, cluster: Cluster) -> Array:
-    """Shares of a rank's bytes on each tier with what changes rails sent up to where they meet, (N, K).
+def forwarded(crossing: Array, part: Array, server: int) -> Array:
+    """Bytes a rank moves over each tier with what changes rails forwarded in its server first, (N, K). [B].
 
-    Rails that meet nowhere forward, whatever is asked.
+    They are more than it sends by what travels twice.
 
-    >>> from models.catalogue import loader
-    >>> climbed(np.array([[0.5, 0.5, 0.0]]), np.array([[0, 0.875, 0]]), loader.cluster("dgx-h100"))
-    array([[0.5   , 0.0625, 0.4375]])
+    Parameters
+    ----------
+    crossing : (N, K)
+        What it sends over each tier. [B]
+    part : (N, K)
+        What changes rails of it. [1]
+    server
+        Index of the tier that joins a server.
+
+    >>> forwarded(np.array([[4.0, 8.0, 0.0]]), np.array([[0, 0.875, 0]]), 0)
+    array([[11.,  8.,  0.]])
     """
-    found = shares.copy()
-    for tier in range(len(cluster.tiers)):
-        moved = shares[:, tier] * part[:, tier]
-        meets = [k for k, out in enumerate(cluster.tiers) if k > tier and _rails(out) == 1]
-        if meets:
-            found[:, tier] -= moved
-        found[:, meets[0] if meets else _server_tier(cluster)] += moved
+    found = crossing.copy()
+    found[:, server] += (crossing * part).sum(axis=1)
     return found
 
 
@@ -102,7 +78,7 @@ def _rails(tier: Tier) -> int:
     return tier.rails or 1
 
 
-def _server_tier(cluster: Cluster) -> int:
+def server_tier(cluster: Cluster) -> int:
     """Innermost tier that joins a whole server, and lies inside the rails."""
     railed = [k for k, tier in enumerate(cluster.tiers) if _rails(tier) > 1]
     whole = [k for k, tier in enumerate(cluster.tiers) if (tier.gpus or np.inf) >= cluster.gpus_per_node]
@@ -129,23 +105,6 @@ def _nests(group: Group, server: int, rails: int) -> NDArray[np.bool_]:
         for length in (stride, size * stride):
             for unit in (server, server // rails):
                 found &= (length % unit == 0) | (unit % length == 0)
-    return found
-
-
-def _part(
-    group: Group, cluster: Cluster, gpus: int, nested: Callable[[int], Array], counted: Counts
-) -> Array:
-    units = (*(tier.gpus for tier in cluster.tiers[:-1]), None)
-    found = np.zeros((len(group.sizes[0]), len(units)))
-    for rails in sorted({_rails(tier) for tier in cluster.tiers} - {1}):
-        columns = np.array([_rails(tier) == rails for tier in cluster.tiers])
-        part = np.repeat(nested(rails)[:, None], len(units), axis=1)
-        odd = ~_nests(group, cluster.gpus_per_node, rails)
-        shapes, place = distinct(group, odd)
-        if shapes:
-            each = [counted(*shape, units, cluster.gpus_per_node, rails, gpus) for shape in shapes]
-            part[odd] = np.stack(each)[place]
-        found[:, columns] = part[:, columns]
     return found
 
 
@@ -177,27 +136,3 @@ def _count_spread(
     met = np.array([(float(gpus), float(gpus)), *(pairs(unit) for unit in units)])
     whole, same = np.diff(met, axis=0).T
     return np.asarray(np.where(whole > 0, 1 - same / np.maximum(whole, 1.0), 0.0), dtype=np.float64)
-
-
-@lru_cache(maxsize=4096)
-def _count_neighbours(
-    sizes: tuple[int, ...],
-    strides: tuple[int, ...],
-    units: tuple[int | None, ...],
-    server: int,
-    rails: int,
-    gpus: int,
-) -> Array:
-    """Part of the pairs of neighbours that meet on each tier on two rails, over every group, (K,)."""
-    (size,), (stride,) = sizes, strides
-    ranks = np.arange(gpus)
-    here = ranks[ranks // stride % size < size - 1]
-    there = here + stride
-    changed = here % server * rails // server != there % server * rails // server
-    apart = np.ones(len(here), dtype=bool)
-    found = np.zeros(len(units))
-    for tier, unit in enumerate(units):
-        meet = apart & (here // (unit or gpus) == there // (unit or gpus))
-        found[tier] = changed[meet].mean() if meet.any() else 0.0
-        apart &= ~meet
-    return found

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from models.cost.collective_time import ALGORITHMS, Timed, collective_time
 from models.cost.collective_wire import Wire
 from models.cost.collectives import hierarchical_shares, neighbour_shares, partner_shares, ring_shares
-from models.cost.placement import groups, members
+from models.cost.nic_sharing import collective_gain, neighbour_gain, shared_cards
+from models.cost.placement import Group, groups, members
+from models.cost.rails import forwarded, server_tier, spread_part
 from models.cost.setting import Setting
 from models.cost.table import LayoutTable
 from models.hardware import Cluster
@@ -17,6 +19,8 @@ from models.link import LinkClass
 
 Array = NDArray[np.float64]
 
+EXCHANGING = ("ep", "cp")
+"""Groups that may run all-to-alls."""
 SUMS_INSIDE = tuple(ALGORITHMS.index(name) for name in ("tree", "hierarchical", "multicast"))
 """Algorithms that add up inside a unit before anything leaves it."""
 
@@ -29,12 +33,25 @@ class Routes:
     """Ranks of each group that share one unit of each tier, (N, K). [1]"""
     wire: Wire
     """The tiers as the profile's collectives see them."""
+    gains: dict[str, Array]
+    """Factor on each tier's bandwidth for groups that leave shared network cards half idle, (N, K). [1]"""
+    forwards: dict[str, Array]
+    """Part of an exchange's bytes on each tier that is forwarded inside the server, (N, K). [1]"""
+    server: int
+    """Index of the tier that joins a server."""
 
     def time(
         self, operation: ArrayLike, payload: ArrayLike, group: str, crossing: Array | None = None
     ) -> Timed:
         """Time of one collective of each layout in a group, (N,); see `collective_time`."""
-        return collective_time(operation, payload, self.members[group], self.wire, crossing)
+        return collective_time(
+            operation, payload, self.members[group], self.wire, crossing, self.gains.get(group)
+        )
+
+    def exchanged(self, crossing: Array, group: str) -> Array:
+        """Bytes an all-to-all moves over each tier, those that change rails once more inside, (N, K). [B]."""
+        part = self.forwards.get(group)
+        return crossing if part is None else forwarded(crossing, part, self.server)
 
     def ring_shares(self, group: str) -> Array:
         """Share of a ring's bytes on each tier, (N, K). [1]."""
@@ -53,8 +70,35 @@ class Routes:
 
 def routes(table: LayoutTable, setting: Setting) -> Routes:
     """Place every group of every layout on the cluster's tiers."""
-    placed = {name: members(group, setting.cluster) for name, group in groups(table).items()}
-    return Routes(placed, wire(setting))
+    found, cluster, gpus = groups(table), setting.cluster, setting.gpus
+    placed = {name: members(group, cluster, gpus) for name, group in found.items()}
+    if not setting.profile.hierarchical_collectives:
+        return Routes(placed, wire(setting), {}, {}, 0)
+    return Routes(
+        placed,
+        wire(setting),
+        gains=_gains(found, cluster, gpus),
+        forwards={
+            name: spread_part(found[name], cluster, gpus) for name in EXCHANGING if max(_rails(cluster)) > 1
+        },
+        server=server_tier(cluster),
+    )
+
+
+def _rails(cluster: Cluster) -> list[int]:
+    return [tier.rails or 1 for tier in cluster.tiers]
+
+
+def _gains(found: dict[str, Group], cluster: Cluster, gpus: int) -> dict[str, Array]:
+    """What cards that GPUs share leave to those that send; nothing where each GPU has its own."""
+    if shared_cards(cluster) == cluster.gpus_per_node:
+        return {}
+    outside = np.array([(tier.gpus or np.inf) > cluster.gpus_per_node for tier in cluster.tiers])
+    gains = {}
+    for name, group in found.items():
+        gain = (neighbour_gain if name == "pp" else collective_gain)(group, cluster, gpus)
+        gains[name] = np.where(outside, gain[:, None], 1.0)
+    return gains
 
 
 def wire(setting: Setting) -> Wire:

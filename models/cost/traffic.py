@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from models.architecture import Architecture
 from models.cost import activations
-from models.cost.collective_time import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, SEND
+from models.cost.collective_time import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, SEND, all_to_all_crossing
 from models.cost.collectives import partner_shares, reduce_scatter_sent
 from models.cost.routes import Routes
 from models.cost.setting import Setting
@@ -252,7 +252,10 @@ def _exchange_time(table: LayoutTable, placed: Routes, message: Array) -> tuple[
     """Time of one exchange of a CP group, (N,): a gather, an all-to-all, or a ring of c - 1 messages. [s]."""
     operation = np.choose(table.cp_comm, (ALL_GATHER, SEND, ALL_TO_ALL))
     ring = table.cp_comm == RING
-    timed = placed.time(operation, np.where(ring, message / table.cp, message), "cp")
+    crossing = None
+    if ULYSSES in table.cp_comm:
+        crossing = placed.exchanged(all_to_all_crossing(message, placed.members["cp"], placed.wire), "cp")
+    timed = placed.time(operation, np.where(ring, message / table.cp, message), "cp", crossing)
     return np.where(ring, table.cp - 1, 1) * timed.seconds, timed.algorithm
 
 
@@ -281,6 +284,8 @@ def ep_traffic(table: LayoutTable, setting: Setting, placed: Routes) -> LayerTra
     crossing = copies * copy[:, None]
     if placed.wire.flat:
         crossing = np.where(crossing > 0, crossing.sum(axis=1, keepdims=True), 0.0)
+    elif setting.stack.dispatcher == "all_to_all":
+        crossing = placed.exchanged(crossing, "ep")
     timed = placed.time(ALL_TO_ALL, message, "ep", crossing)
     sent = PerLayer(zero, count * copy * copies.sum(axis=1))
     return LayerTraffic(

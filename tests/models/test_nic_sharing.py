@@ -6,10 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.catalogue import cluster
+from models.cost import candidate
 from models.cost.nic_sharing import collective_gain, neighbour_gain
 from models.cost.placement import groups
 from models.cost.table import LayoutTable
-from tests.builders import layout
+from models.hardware import Cluster
+from tests.builders import DGX, layout, setting, workload
 
 
 def cards(server: int, nics: int):
@@ -74,3 +76,15 @@ def test_the_lone_sender_of_a_server_has_a_whole_card():
     """Two 400 Gb/s cards to eight GPUs: 12.5 GB/s each, and 50 where one of them sends alone."""
     table = LayoutTable.of([layout(batch=12, pp=16)])
     assert np.multiply(12.5, neighbour_gain(groups(table)["pp"], cards(8, 2), 16)).tolist() == [50.0]
+
+
+def test_stages_that_share_a_server_send_at_a_whole_cards_rate():
+    """Two GPUs to a card: of four stages on a server only the outermost send out of it."""
+
+    def message(cards: int) -> float:
+        where = Cluster(gpu=DGX.gpu, gpus_per_node=8, tiers=DGX.tiers, nics_per_node=cards)
+        asked = setting(name="calibrated", gpus=16, cluster=where, workload=workload(8192, 16))
+        found = candidate(layout(batch=16, tp=1, pp=16, dp=1), asked)
+        return next(one.seconds / one.per_step for one in found.traffic if one.dimension == "pp")
+
+    assert message(4) < 0.6 * message(8)
