@@ -13,14 +13,12 @@ from models.cost.nic_sharing import collective_gain, neighbour_gain, shared_card
 from models.cost.placement import Group, groups, members
 from models.cost.rails import forwarded, server_tier, spread_part
 from models.cost.setting import Setting
-from models.cost.table import LayoutTable
+from models.cost.table import ULYSSES, LayoutTable
 from models.hardware import Cluster
 from models.link import LinkClass
 
 Array = NDArray[np.float64]
 
-EXCHANGING = ("ep", "cp")
-"""Groups that may run all-to-alls."""
 SUMS_INSIDE = tuple(ALGORITHMS.index(name) for name in ("tree", "hierarchical", "multicast"))
 """Algorithms that add up inside a unit before anything leaves it."""
 
@@ -79,10 +77,18 @@ def routes(table: LayoutTable, setting: Setting) -> Routes:
         wire(setting),
         gains=_gains(found, cluster, gpus),
         forwards={
-            name: spread_part(found[name], cluster, gpus) for name in EXCHANGING if max(_rails(cluster)) > 1
+            name: spread_part(found[name], cluster, gpus)
+            for name in _exchanging(table, setting)
+            if max(_rails(cluster)) > 1
         },
         server=server_tier(cluster),
     )
+
+
+def _exchanging(table: LayoutTable, setting: Setting) -> list[str]:
+    """Groups that run all-to-alls over all their ranks at once."""
+    experts = setting.architecture.moe is not None and setting.stack.dispatcher == "all_to_all"
+    return ["ep"] * experts + ["cp"] * (ULYSSES in table.cp_comm)
 
 
 def _rails(cluster: Cluster) -> list[int]:

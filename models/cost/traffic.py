@@ -284,8 +284,7 @@ def ep_traffic(table: LayoutTable, setting: Setting, placed: Routes) -> LayerTra
     crossing = copies * copy[:, None]
     if placed.wire.flat:
         crossing = np.where(crossing > 0, crossing.sum(axis=1, keepdims=True), 0.0)
-    elif setting.stack.dispatcher == "all_to_all":
-        crossing = placed.exchanged(crossing, "ep")
+    crossing = placed.exchanged(crossing, "ep")
     timed = placed.time(ALL_TO_ALL, message, "ep", crossing)
     sent = PerLayer(zero, count * copy * copies.sum(axis=1))
     return LayerTraffic(
