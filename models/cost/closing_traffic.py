@@ -53,7 +53,7 @@ def tied_embedding(table: LayoutTable, setting: Setting, placed: Routes) -> Clos
     sent = all_reduce_sent(message, 2)
     line = groups(table)["pp"]
     ends = Group((np.minimum(table.pp, 2),), (np.maximum(table.pp - 1, 1) * line.strides[0],))
-    inside = members(ends, setting.cluster)
+    inside = members(ends, setting.cluster, setting.gpus)
     timed = collective_time(ALL_REDUCE, message, inside, placed.wire)
     return Closing(message, sent, timed.seconds, ring_shares(inside), timed.algorithm)
 

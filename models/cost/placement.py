@@ -209,5 +209,5 @@ def _first_places(block: int, stride: int, unit: int, gpus: int | None) -> IntVe
     if gpus is None or gpus // block >= unit // common:
         places = np.arange(unit)
         return places[places % common < stride]
-    blocks = np.arange(gpus // block)[:, None] * block
+    blocks = np.arange(max(gpus // block, 1))[:, None] * block
     return np.unique((blocks + np.arange(stride)) % unit)

@@ -110,6 +110,12 @@ def test_catalogues_are_listed(what):
     assert all(entry["name"] in ran.stdout for entry in listed)
 
 
+def test_clusters_are_listed_with_what_shares_a_tier_and_how_many_rails_it_has():
+    ran = run("clusters")
+    assert "core all at 50/16" in ran.stdout
+    assert "leaf 256 at 50 on 8 rails" in ran.stdout
+
+
 def test_one_entry_is_listed_with_its_sources():
     ran = run("gpus", "h100-sxm")
     assert ran.returncode == 0, ran.stderr
