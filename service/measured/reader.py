@@ -23,10 +23,10 @@ MAY_BE_ZERO = frozenset(
      "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"}
 )  # fmt: skip
 """Whole-number columns in which 0 is said and means none."""
-MAY_BE_MISSING = frozenset({"schedule"})
+MAY_BE_MISSING = frozenset({"schedule", "model_name"})
 """Columns a file may leave out: its other columns say the same."""
 UNREAD = frozenset(
-    {"model_name", "params_active_B", "measured_tokens_per_s_per_gpu", "measured_tflops_per_gpu",
+    {"params_active_B", "measured_tokens_per_s_per_gpu", "measured_tflops_per_gpu",
      "measured_mfu", "flops_kind", "notes"}
 )  # fmt: skip
 """Columns of `bench/data/runs.csv` that tell a reader more and no prediction anything."""

@@ -14,6 +14,9 @@ class MeasuredRun:
     """Unique; what stands before the last hyphen names the source."""
     source: str
     """The document it was read from."""
+    model_name: str | None
+    """What the source calls the model, to tell runs apart. The architecture is what the columns say:
+    nothing is looked up."""
 
     hidden: int
     layers: int

@@ -1,0 +1,158 @@
+"""Measured runs made ready to be priced many times: everything rebuilt once, only the pricing repeated.
+
+A fit prices the same runs under hundreds of profiles. What does not hang on the profile is done here,
+once: the setting, the layout, and which runs one call of the cost model can price together.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cost.price import price
+from models.cost.setting import Setting
+from models.cost.stages import balanced_split
+from models.cost.table import COLUMNS, SHARED, LayoutTable
+from models.profile import Profile
+from service.measured.rebuild import Rebuilt, rebuild
+from service.measured.run import MeasuredRun
+from service.measured.told import CannotPredict, Told
+
+Array = NDArray[np.float64]
+
+ANY_NAME = "measured"
+"""Name of every rebuilt architecture and cluster: two runs are the same question whatever theirs is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A measured run and what prices it."""
+
+    run: MeasuredRun
+    setting: Setting
+    """Equal questions share one object."""
+    table: LayoutTable
+    """Its layout, one row."""
+
+    @property
+    def id(self) -> str:
+        """The row's name. [-]."""
+        return self.run.id
+
+    @property
+    def source(self) -> str:
+        """The source's short name. [-]."""
+        return self.run.family
+
+    @property
+    def model(self) -> str | None:
+        """What the file calls the model: to tell runs apart, never to predict them. [-]."""
+        return self.run.model_name
+
+    @property
+    def gpu(self) -> str:
+        """The file's label of the GPU. [-]."""
+        return self.run.gpu
+
+    @property
+    def precision(self) -> str:
+        """As the file states it. [-]."""
+        return self.run.precision
+
+    @property
+    def moe(self) -> bool:
+        """Whether it has experts. [-]."""
+        return bool(self.run.n_experts)
+
+    @property
+    def confidence(self) -> str:
+        """`high`, `medium` or `low`. [-]."""
+        return self.run.confidence
+
+    @property
+    def group(self) -> str:
+        """Name shared by the runs of one configuration; its own where it has none. [-]."""
+        return self.run.group or self.run.id
+
+    @property
+    def measured_step_s(self) -> float | None:
+        """Measured time of an optimizer step. [s]."""
+        return self.run.measured_step_s
+
+    @property
+    def gpus(self) -> int:
+        """GPUs of the run. [1]."""
+        return self.run.gpus
+
+
+def cases_of(runs: Iterable[MeasuredRun], profile: Profile) -> list[Case]:
+    """Rebuild every run that can be priced, in the order given."""
+    shared: dict[Setting, Setting] = {}
+    cases = []
+    for run in runs:
+        try:
+            rebuilt = rebuild(run, profile, Told())
+        except CannotPredict:
+            continue
+        setting = _unnamed(rebuilt.setting)
+        cases.append(Case(run, shared.setdefault(setting, setting), _table(rebuilt)))
+    return cases
+
+
+def predict(cases: Sequence[Case], profile: Profile) -> Array:
+    """Step time of every case under a profile, (N,). [s].
+
+    Runs that ask the same question are priced in one table, and equal layouts once.
+    """
+    seconds = np.empty(len(cases))
+    for batch in _batches(tuple(cases)):
+        setting = replace(batch.setting, profile=profile)
+        seconds[batch.places] = price(batch.table, setting)[2].total[batch.rows]
+    return seconds
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Cases that one call prices."""
+
+    setting: Setting
+    table: LayoutTable
+    """Its different layouts, (M,)."""
+    places: NDArray[np.int64]
+    """Where among all cases each of its cases stands, (K,)."""
+    rows: NDArray[np.int64]
+    """Row of the table each of its cases is, (K,)."""
+
+
+@lru_cache(maxsize=128)
+def _batches(cases: tuple[Case, ...]) -> tuple[Batch, ...]:
+    found: dict[tuple[object, ...], list[int]] = {}
+    for place, case in enumerate(cases):
+        knobs = (getattr(case.table, name) for name in ("orders", *SHARED))
+        found.setdefault((id(case.setting), *knobs), []).append(place)
+    return tuple(_batch([cases[place] for place in places], places) for places in found.values())
+
+
+def _batch(cases: list[Case], places: list[int]) -> Batch:
+    table = LayoutTable.joined([case.table for case in cases])
+    grid = np.stack([getattr(table, name) for name in COLUMNS])
+    _, first, rows = np.unique(grid, axis=1, return_index=True, return_inverse=True)
+    return Batch(cases[0].setting, table.take(first), np.array(places), rows.reshape(-1))
+
+
+def _unnamed(setting: Setting) -> Setting:
+    return replace(
+        setting,
+        architecture=setting.architecture.model_copy(update={"name": ANY_NAME}),
+        cluster=setting.cluster.model_copy(update={"name": ANY_NAME}),
+    )
+
+
+def _table(rebuilt: Rebuilt) -> LayoutTable:
+    """One row; a split that is the balanced one is left to the cost model, which makes the same."""
+    table = LayoutTable.of([rebuilt.layout])
+    layout, layers = rebuilt.layout, rebuilt.setting.architecture.layers
+    balanced = layout.stage_layers == balanced_split(layers, layout.pp * layout.vpp)
+    return replace(table, stage_layers=None) if balanced else table

@@ -1,0 +1,39 @@
+"""Measured runs priced many times: the same seconds as one by one, whoever stands beside whom."""
+
+import numpy as np
+import pytest
+
+from models.catalogue.profiles import profile
+from service.measured import read_runs, validate
+from service.measured.cases import cases_of, predict
+from tests.service.measured_rows import RUNS
+
+CALIBRATED = profile("calibrated")
+CASES = cases_of(read_runs(RUNS), CALIBRATED)
+
+
+def test_every_run_costs_together_what_it_costs_alone():
+    alone = {run.id: run.predicted_step_s for run in validate(read_runs(RUNS), "calibrated").runs}
+    together = predict(CASES, CALIBRATED)
+    for case, seconds in zip(CASES, together, strict=True):
+        assert seconds == pytest.approx(alone[case.id], rel=1e-12), case.id
+    assert len(CASES) == sum(value is not None for value in alone.values())
+
+
+def test_the_company_a_run_is_priced_in_changes_nothing():
+    together = predict(CASES, CALIBRATED)
+    chosen = np.random.default_rng(7).permutation(len(CASES))[:60]
+    assert predict([CASES[i] for i in chosen], CALIBRATED) == pytest.approx(together[chosen], rel=1e-12)
+
+
+def test_a_coefficient_moves_the_runs_it_touches_and_no_others():
+    slower = CALIBRATED.model_copy(update={"tp_overlap_exposed": 1.0})
+    before, after = predict(CASES, CALIBRATED), predict(CASES, slower)
+    overlapped = np.array([bool(case.table.tp_overlap[0]) and case.table.tp[0] > 1 for case in CASES])
+    assert np.array_equal(after[~overlapped], before[~overlapped])
+    assert (after[overlapped] > before[overlapped]).all()
+
+
+def test_equal_questions_share_one_setting():
+    settings = {id(case.setting) for case in CASES}
+    assert len(settings) < 0.75 * len(CASES)
