@@ -22,7 +22,7 @@ from models.layout import (
     WeightGather,
     Zero,
 )
-from models.stack import Stack
+from models.stack import StackRequest
 from models.workload import WorkloadRequest
 
 Profile = Literal["calibrated", "textbook"]
@@ -190,7 +190,7 @@ class SearchRequest(Schema):
     """What is trained."""
     framework: Framework = "any"
     """Whose rules a layout must keep."""
-    stack: Stack = Stack()
+    stack: StackRequest = StackRequest()
     """Software knobs that move memory and time and are not searched."""
     constraints: Constraints = Constraints()
     """Knobs held, layouts left out, the memory limit."""
@@ -219,7 +219,7 @@ class EvaluateRequest(Schema):
     """What is trained."""
     framework: Framework = "any"
     """Whose rules the layout must keep."""
-    stack: Stack = Stack()
+    stack: StackRequest = StackRequest()
     """Software knobs that move memory and time and are not searched."""
     layout: StatedLayout
     """The layout; what is left out takes its default and is told."""

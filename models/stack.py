@@ -1,16 +1,18 @@
 """Software knobs that move memory and time and are not searched."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
 from models.base import Flag, Schema
 
 AttentionKernel = Literal["unfused", "flash-triton", "flash2", "flash3", "cudnn"]
+Fp8Recipe = Literal["tensorwise", "current-scaling", "rowwise", "mx", "nvfp4"]
+CudaGraph = Literal["none", "partial", "full"]
 
 
-class Stack(Schema):
-    """How the training framework runs a layer; every default is told under `assumptions`."""
+class StackRequest(Schema):
+    """How the training framework runs a layer, as a caller says it; defaults are told under `assumptions`."""
 
     attention_kernel: AttentionKernel = "flash2"
     """`unfused` stores the attention scores; the others are fused and never do."""
@@ -27,3 +29,31 @@ class Stack(Schema):
     """Tokens of the busiest expert-parallel rank over the mean; 1 when routing is forced even."""
     dropout: Flag = False
     """Dropout after attention and feed-forward, as GPT-3 era models train: its masks are kept."""
+
+
+class Stack(StackRequest):
+    """Every software knob: a caller's, and those that only measured runs state.
+
+    No request may state the latter until a price hangs on them (`service.unbuilt`).
+    """
+
+    fp8_recipe: Fp8Recipe | None = None
+    """How low-precision products are scaled: one factor a tensor (from past steps, or from this one:
+    `current-scaling`), a row, or a block of 32 (`mx`) or 16 (`nvfp4`). Null in 16 bits, or not said."""
+    cuda_graph: CudaGraph = "none"
+    """Kernels the host launches as one: parts of a layer, or the whole iteration."""
+    ep_overlap: Flag = False
+    """Expert all-to-alls run behind the compute of another micro-batch."""
+    activation_offload: Flag = False
+    """Activations wait in the host's memory between forward and backward."""
+    release: str | None = None
+    """The release of the framework's container, as year and month: "25.09"; null where not said."""
+
+    @classmethod
+    def of(cls, stated: StackRequest) -> Self:
+        """Return what a caller says, the rest at its defaults.
+
+        >>> Stack.of(StackRequest(mtp=True)).cuda_graph
+        'none'
+        """
+        return cls(**stated.model_dump())

@@ -14,6 +14,7 @@ from models.cost.setting import Setting
 from models.cost.table import CODES, SHARED, IntVector, LayoutTable
 from models.layout import LayoutChoice
 from models.request import Constraints, EvaluateRequest, SearchRequest
+from models.stack import Stack
 from search import derive
 from search.domains import Domains, domains
 from search.orders import patterns
@@ -77,7 +78,7 @@ def setting_of(request: SearchRequest | EvaluateRequest, resolved: Resolved) -> 
         memory_limit_bytes=resolved.memory_limit_bytes,
         links=links(resolved.cluster),
         framework=framework(request.framework),
-        stack=request.stack,
+        stack=Stack.of(request.stack),
     )
 
 

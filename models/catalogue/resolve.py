@@ -13,7 +13,7 @@ from models.estimate import Assumption
 from models.hardware import Cluster
 from models.huggingface import read_config
 from models.request import EvaluateRequest, SearchRequest
-from models.stack import Stack
+from models.stack import StackRequest
 from models.workload import Workload
 
 Part = TypeVar("Part")
@@ -155,7 +155,7 @@ def _own_defaults(
     return tuple(assumptions)
 
 
-def _stack_defaults(stack: Stack, architecture: Architecture) -> list[Assumption]:
+def _stack_defaults(stack: StackRequest, architecture: Architecture) -> list[Assumption]:
     """Software knobs left at their defaults, those of experts and prediction layers where there are any."""
     names = ["attention_kernel", "fused_loss", "dropout"]
     names += FOR_EXPERTS if architecture.moe else []
@@ -167,7 +167,7 @@ def _stack_defaults(stack: Stack, architecture: Architecture) -> list[Assumption
     ]
 
 
-def stack_faults(stack: Stack, architecture: Architecture) -> list[Fault]:
+def stack_faults(stack: StackRequest, architecture: Architecture) -> list[Fault]:
     """Check that the software knobs mean something for the architecture."""
     moved = stack.model_dump(exclude_defaults=True)
     lacking = {} if architecture.mtp_layers else {"mtp": "multi-token-prediction layers"}

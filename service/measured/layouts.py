@@ -10,7 +10,7 @@ from models.catalogue.recipes import recipe
 from models.cost.stages import balanced_split
 from models.layout import LAUNCHABLE_ORDERS, RECOMPUTES, Layout, RecomputeModule, Schedule
 from models.recipe import Recipe
-from models.stack import AttentionKernel, Stack
+from models.stack import AttentionKernel, CudaGraph, Fp8Recipe, Stack
 from models.workload import GradientType, Precision, Workload
 from service.measured.run import MeasuredRun
 from service.measured.told import CannotPredict, Told
@@ -24,6 +24,8 @@ HIGH_PRECISION_INPUTS = frozenset({"torchtitan", "fsdp", "meta"})
 """Frameworks whose FP8 is PyTorch's: `torchao.float8` saves what a linear layer was given, not its cast."""
 NEAREST: dict[str, Precision] = {"nvfp4": "fp8"}
 """Precisions the cost model does not know, and the one each is priced as."""
+UNPRICED = ("fp8_recipe", "cuda_graph", "ep_overlap", "activation_offload", "release")
+"""Columns that reach the stack and that no formula reads yet."""
 EMPTY_CHUNKS = 2
 """Chunks that may hold no layer: the embedding's and the loss's own (126 layers on 16 stages of 8)."""
 LOW_PRECISIONS = frozenset({"fp8", "nvfp4"})
@@ -93,9 +95,14 @@ def _gradients(run: MeasuredRun, precision: Precision, told: Told) -> GradientTy
 
 def stack_of(run: MeasuredRun, told: Told) -> Stack:
     """Rebuild the software knobs."""
-    if run.attention_kernel not in get_args(AttentionKernel):
-        raise CannotPredict.unknown("attention_kernel", run.attention_kernel, get_args(AttentionKernel))
-    for column in ("fp8_recipe", "cuda_graph", "ep_overlap", "activation_offload"):
+    for column, value, known in (
+        ("attention_kernel", run.attention_kernel, get_args(AttentionKernel)),
+        ("fp8_recipe", run.fp8_recipe, get_args(Fp8Recipe)),
+        ("cuda_graph", run.cuda_graph, get_args(CudaGraph)),
+    ):
+        if value is not None and value not in known:
+            raise CannotPredict.unknown(column, value, known)
+    for column in UNPRICED:
         if value := getattr(run, column):
             told.ignore(column, value, "not priced")
     if run.n_experts:
@@ -103,11 +110,16 @@ def stack_of(run: MeasuredRun, told: Told) -> Stack:
         told.assume("imbalance", 1.0, "no column: published runs force even routing")
     fused, dropout = run.framework in FUSED_LOSS, run.framework in DROPOUT
     return Stack(
-        attention_kernel=run.attention_kernel,
+        attention_kernel=cast("AttentionKernel", run.attention_kernel),
         fused_loss=told.assume("fused_loss", fused, f"no column: as {run.framework} does"),
         mtp=run.mtp,
         token_drop=run.token_drop,
         dropout=told.assume("dropout", dropout, f"no column: as {run.framework} does"),
+        fp8_recipe=cast("Fp8Recipe | None", run.fp8_recipe),
+        cuda_graph=cast("CudaGraph", run.cuda_graph or "none"),
+        ep_overlap=run.ep_overlap,
+        activation_offload=run.activation_offload,
+        release=run.release,
     )
 
 

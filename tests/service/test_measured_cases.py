@@ -1,5 +1,7 @@
 """Measured runs priced many times: the same seconds as one by one, whoever stands beside whom."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,12 @@ def test_a_coefficient_moves_the_runs_it_touches_and_no_others():
     assert (after[overlapped] > before[overlapped]).all()
 
 
-def test_equal_questions_share_one_setting():
-    settings = {id(case.setting) for case in CASES}
-    assert len(settings) < 0.75 * len(CASES)
+def test_runs_that_ask_the_same_question_share_one_setting():
+    run = CASES[0].run
+    same = replace(run, id="other-1", model_name="renamed", measured_step_s=1.0)
+    longer = replace(run, id="other-2", seq_len=run.seq_len * 2)
+    first, second, third = cases_of([run, same, longer], CALIBRATED)
+    assert first.setting is second.setting
+    assert third.setting is not first.setting
+    alone, again, doubled = predict([first, second, third], CALIBRATED)
+    assert alone == again < doubled

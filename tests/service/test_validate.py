@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from models.catalogue.profiles import profile
+from models.stack import Stack, StackRequest
 from service.measured import ValidateAnswer, read_runs, validate
 from service.measured.answer import RunReport
 from service.measured.errors import error_table, memory_error, out_of_memory
@@ -18,6 +19,7 @@ from service.measured.machines import MACHINES, cluster_of
 from service.measured.rebuild import rebuild
 from service.measured.report import report
 from service.measured.told import CannotPredict, Told
+from service.unbuilt import FIELDS
 from tests.service.conftest import ROOT
 from tests.service.measured_rows import RUNS, edited, one, rows, written
 
@@ -103,6 +105,8 @@ def test_the_network_is_the_one_the_file_states(tmp_path):
         ({"gpus": "383"}, "tp x cp x pp x dp is 384, and gpus is 383"),
         ({"gpu": "Z1"}, "gpu 'Z1' is not one of the 14 known labels"),
         ({"attention_kernel": "magic"}, "attention_kernel 'magic' is not known"),
+        ({"fp8_recipe": "magic"}, "fp8_recipe 'magic' is not known; known: current-scaling, "),
+        ({"cuda_graph": "some"}, "cuda_graph 'some' is not known; known: full, none, partial"),
         ({"precision": "int4"}, "precision 'int4' is not known"),
         ({"gradient_dtype": "int4"}, "gradient_dtype 'int4' is not known"),
         ({"ep": "64"}, "etp 1 x ep 64 does not divide the 32 ranks of a stage"),
@@ -188,7 +192,31 @@ def test_fsdp_under_a_pipeline_keeps_weights_and_gradients_whole(tmp_path):
 
 def test_what_is_stated_and_not_priced_is_told(tmp_path):
     told = report(one(tmp_path, "megatronbr-0200"), CALIBRATED)
-    assert told.ignored == ("fp8_recipe current-scaling: not priced",)
+    assert told.ignored == ("fp8_recipe current-scaling: not priced", "release 25.11: not priced")
+
+
+def stack(tmp_path: Path, run: str, **cells: str) -> Stack:
+    return rebuild(one(tmp_path, run, **cells), CALIBRATED, Told()).setting.stack
+
+
+def test_every_software_knob_a_row_states_reaches_the_setting(tmp_path):
+    cells = {
+        "attention_kernel": "flash2", "fp8_recipe": "mx", "cuda_graph": "partial", "ep_overlap": "1",
+        "token_drop": "1", "mtp": "1", "activation_offload": "1", "release": "26.04",
+    }  # fmt: skip
+    got = stack(tmp_path, "megatronbr-0019", **cells)
+    wanted = {name: True if cell == "1" else cell for name, cell in cells.items()}
+    assert {name: getattr(got, name) for name in cells} == wanted
+
+
+def test_a_blank_knob_is_one_that_is_off(tmp_path):
+    got = stack(tmp_path, "megatronbr-0019", fp8_recipe="", cuda_graph="", release="")
+    assert (got.fp8_recipe, got.cuda_graph, got.release) == (None, "none", None)
+
+
+def test_knobs_no_formula_reads_are_refused_in_a_request_by_name():
+    unasked = Stack.model_fields.keys() - StackRequest.model_fields.keys()
+    assert unasked - {"release"} <= FIELDS.keys()
 
 
 def run_report(name: str, error: float, group: str | None = None, confidence: str = "high") -> RunReport:
