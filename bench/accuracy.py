@@ -1,8 +1,8 @@
-"""How far predicted peak memory is from measured: `layout-search validate` over the published runs.
+"""How far predictions are from measured runs: `layout-search validate` over the published ones.
 
 Reads `data/runs.csv` beside this file (its sources: `data/SOURCES.md`) and writes `accuracy.json`
-beside it and the memory section of `docs/accuracy.md`. Takes seconds; the same tree gives the same
-figures:
+beside it and the memory and step-time sections of `docs/accuracy.md`. Takes seconds; the same tree gives
+the same figures:
 
     python bench/accuracy.py
 """
@@ -11,6 +11,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import accuracy_time
+
 from service.measured import ValidateAnswer, read_runs, validate
 from service.measured.answer import Errors, ErrorTable, OutOfMemory, RunReport
 
@@ -18,7 +20,11 @@ HERE = Path(__file__).parent
 RUNS = HERE / "data" / "runs.csv"
 FIGURES = HERE / "accuracy.json"
 PAGE = HERE.parent / "docs" / "accuracy.md"
-BEGIN, END = "<!-- memory: written by bench/accuracy.py -->", "<!-- /memory -->"
+MARKS = {
+    "memory": ("<!-- memory: written by bench/accuracy.py -->", "<!-- /memory -->"),
+    "time": ("<!-- step time: written by bench/accuracy.py -->", "<!-- /step time -->"),
+}
+"""What stands around each section of the page."""
 TITLE = "# Accuracy: predicted beside measured\n"
 VIEWS = {
     "source": "by_source",
@@ -58,6 +64,7 @@ def summary(answer: ValidateAnswer) -> dict[str, Any]:
         "memory": rounded(found.memory.model_dump()),
         "out_of_memory": found.out_of_memory.model_dump(mode="json"),
         "rows": {run.id: row(run) for run in answer.runs if told(run)},
+        "time": rounded(accuracy_time.figures(answer)),
     }
 
 
@@ -121,23 +128,25 @@ def out_of_memory(found: OutOfMemory) -> str:
     )
 
 
-def page(old: str, text: str) -> str:
-    """Put the section where the page has it, else at its end."""
-    marked = f"{BEGIN}\n{text}{END}\n"
-    before, begin, rest = (old or TITLE + "\n").partition(BEGIN)
+def page(old: str, name: str, text: str) -> str:
+    """Put a section where the page has it, else at its end."""
+    start, end = MARKS[name]
+    marked = f"{start}\n{text}{end}\n"
+    before, begin, rest = (old or TITLE + "\n").partition(start)
     if not begin:
         return f"{before.rstrip()}\n\n{marked}"
-    return before + marked + rest.partition(f"{END}\n")[2]
+    return before + marked + rest.partition(f"{end}\n")[2]
 
 
 def main() -> None:
     answer = predict()
     FIGURES.write_text(json.dumps(summary(answer), indent=1) + "\n", encoding="utf-8")
     old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    PAGE.write_text(page(old, section(answer)), encoding="utf-8")
-    whole = answer.summary.memory.all
-    assert whole is not None
-    print(f"peak memory: mean {whole.mean:.1%}, median {whole.median:.1%} over {whole.n} runs")
+    written = page(page(old, "memory", section(answer)), "time", accuracy_time.section(answer))
+    PAGE.write_text(written, encoding="utf-8")
+    for name, table in (("peak memory", answer.summary.memory), ("step time", answer.summary.step_time)):
+        assert table.all is not None
+        print(f"{name}: mean {table.all.mean:.1%}, median {table.all.median:.1%} over {table.all.n} runs")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ from typing import Literal
 
 from models.base import Schema
 from models.estimate import Assumption, Version
+from service.measured.answer_order import Order
+from service.measured.throughput import Counts
 from service.measured.units import Scope
 
 
@@ -42,16 +44,29 @@ class RunReport(Schema):
     """Every default that filled a blank column."""
     ignored: tuple[str, ...] = ()
     """What the file states and the cost model does not price."""
+    predicted_tokens_per_s_per_gpu: float | None = None
+    measured_tokens_per_s_per_gpu: float | None = None
+    predicted_tflops_per_gpu: float | None = None
+    """In the way of counting of the measured ones; causal without any."""
+    measured_tflops_per_gpu: float | None = None
+    flops_counted: Counts | None = None
+    """Attention over the tokens before, over the whole sequence, or that and what recompute repeats."""
+    tflops_error: float | None = None
+    """(predicted - measured) / measured TFLOP/s. [1]"""
+    constant_mfu_step_s: float | None = None
+    """Step time at one MFU for the GPU and precision, taken from other sources' runs."""
+    constant_mfu_error: float | None = None
+    """Its relative error. [1]"""
     reason: str | None = None
     """Why nothing was predicted; null where something was."""
 
 
 class Errors(Schema):
-    """Relative errors of a set of runs; a group counts once, by the mean of its rows' errors."""
+    """Relative errors of a set of runs."""
 
     rows: int
     n: int
-    """Groups, and rows without one."""
+    """What the means are over: rows, or groups, each by the mean of its rows' errors."""
     mean: float
     """Mean absolute error. [1]"""
     median: float
@@ -71,6 +86,8 @@ class ErrorTable(Schema):
     """Errors of one quantity over rows of confidence high or medium, in all and by what they share."""
 
     all: Errors | None
+    group_once: Errors | None
+    """In all, a group counted once."""
     by_source: dict[str, Errors]
     by_gpu: dict[str, Errors]
     by_precision: dict[str, Errors]
@@ -108,8 +125,17 @@ class Summary(Schema):
     not_predicted: dict[str, int]
     """Reasons, and how many rows each stopped."""
     memory: ErrorTable
+    """Peak memory; a group counts once throughout, since its rows share a measurement."""
     out_of_memory: OutOfMemory
     step_time: ErrorTable
+    """Step time, every row counted."""
+    constant_mfu: ErrorTable
+    """For reference, the same of one constant MFU a GPU and precision, leaving sources out."""
+    tflops_alone: ErrorTable
+    """TFLOP/s of the rows that state no time, which are no part of `step_time`."""
+    order: Order
+    rank_correlation: dict[str, float]
+    """Kendall's tau between predicted and measured TFLOP/s over the rows of a source that state them."""
     step_time_claim: str
 
 

@@ -15,6 +15,7 @@ from models.cost.price import price
 from models.cost.setting import Setting
 from models.cost.stages import balanced_split
 from models.cost.table import COLUMNS, SHARED, LayoutTable
+from models.layout import Layout
 from models.profile import Profile
 from service.measured.rebuild import Rebuilt, rebuild
 from service.measured.run import MeasuredRun
@@ -33,8 +34,9 @@ class Case:
     run: MeasuredRun
     setting: Setting
     """Equal questions share one object."""
+    layout: Layout
     table: LayoutTable
-    """Its layout, one row."""
+    """The layout, one row."""
 
     @property
     def id(self) -> str:
@@ -93,12 +95,17 @@ def cases_of(runs: Iterable[MeasuredRun], profile: Profile) -> list[Case]:
     cases = []
     for run in runs:
         try:
-            rebuilt = rebuild(run, profile, Told())
+            case = case_of(run, profile, Told())
         except CannotPredict:
             continue
-        setting = _unnamed(rebuilt.setting)
-        cases.append(Case(run, shared.setdefault(setting, setting), _table(rebuilt)))
+        cases.append(replace(case, setting=shared.setdefault(case.setting, case.setting)))
     return cases
+
+
+def case_of(run: MeasuredRun, profile: Profile, told: Told) -> Case:
+    """Rebuild one run; CannotPredict says why where it cannot be priced."""
+    rebuilt = rebuild(run, profile, told)
+    return Case(run, _unnamed(rebuilt.setting), rebuilt.layout, _table(rebuilt))
 
 
 def predict(cases: Sequence[Case], profile: Profile) -> Array:

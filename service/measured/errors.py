@@ -1,6 +1,7 @@
-"""Errors over many runs: mean, median and bias, a group counted once."""
+"""Errors over many runs: mean, median and bias, each row counted or each group once."""
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from statistics import fmean, median
 
 from service.measured.answer import Errors, ErrorTable, OutOfMemory, RunReport, Worst
@@ -23,18 +24,30 @@ def step_error(run: RunReport) -> float | None:
     return run.step_error
 
 
-def error_table(runs: Sequence[RunReport], error: Error) -> ErrorTable:
-    """Every view of one quantity's errors."""
+def tflops_error(run: RunReport) -> float | None:
+    """Relative error of the TFLOP/s where no time is stated. [1]."""
+    return run.tflops_error if run.measured_step_s is None else None
+
+
+def constant_mfu_error(run: RunReport) -> float | None:
+    """Relative error of one constant MFU's step time. [1]."""
+    return run.constant_mfu_error
+
+
+def error_table(runs: Sequence[RunReport], error: Error, once: bool) -> ErrorTable:
+    """Every view of one quantity's errors; `once` counts a group once throughout."""
     known = [run for run in runs if error(run) is not None]
     rows = [run for run in known if run.confidence in CLAIMED]
+    told = partial(_by, rows, error, once)
     return ErrorTable(
-        all=_errors(rows, error),
-        by_source=_by(rows, error, lambda run: (run.family,)),
-        by_gpu=_by(rows, error, lambda run: (run.gpu,)),
-        by_precision=_by(rows, error, lambda run: (run.precision,)),
-        by_kind=_by(rows, error, lambda run: (run.kind,)),
-        by_unstated=_by(rows, error, lambda run: run.unstated or ("all stated",)),
-        low_confidence=_errors([run for run in known if run.confidence not in CLAIMED], error),
+        all=_errors(rows, error, once),
+        group_once=_errors(rows, error, once=True),
+        by_source=told(lambda run: (run.family,)),
+        by_gpu=told(lambda run: (run.gpu,)),
+        by_precision=told(lambda run: (run.precision,)),
+        by_kind=told(lambda run: (run.kind,)),
+        by_unstated=told(lambda run: run.unstated or ("all stated",)),
+        low_confidence=_errors([run for run in known if run.confidence not in CLAIMED], error, once),
         worst=_worst(rows, error),
     )
 
@@ -55,17 +68,18 @@ def out_of_memory(runs: Sequence[RunReport]) -> OutOfMemory:
     )
 
 
-def _by(rows: Sequence[RunReport], error: Error, key: Key) -> dict[str, Errors]:
+def _by(rows: Sequence[RunReport], error: Error, once: bool, key: Key) -> dict[str, Errors]:
     parts: dict[str, list[RunReport]] = {}
     for run in rows:
         for name in key(run):
             parts.setdefault(name, []).append(run)
-    found = {name: _errors(part, error) for name, part in sorted(parts.items())}
+    found = {name: _errors(part, error, once) for name, part in sorted(parts.items())}
     return {name: errors for name, errors in found.items() if errors}
 
 
-def _errors(rows: Sequence[RunReport], error: Error) -> Errors | None:
-    groups = [[value for run in group if (value := error(run)) is not None] for group in _groups(rows)]
+def _errors(rows: Sequence[RunReport], error: Error, once: bool) -> Errors | None:
+    counted = _groups(rows) if once else [[run] for run in rows]
+    groups = [[value for run in group if (value := error(run)) is not None] for group in counted]
     if not groups:
         return None
     sizes = [fmean(map(abs, group)) for group in groups]

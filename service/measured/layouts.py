@@ -1,4 +1,4 @@
-"""The workload, the software and the layout a run's columns describe; what is blank takes a default.
+"""The workload and the layout a run's columns describe; what is blank takes a default.
 
 Defaults are those of the framework that ran it, each with its reason: they are told, run by run.
 """
@@ -10,22 +10,14 @@ from models.catalogue.recipes import recipe
 from models.cost.stages import balanced_split
 from models.layout import LAUNCHABLE_ORDERS, RECOMPUTES, Layout, RecomputeModule, Schedule
 from models.recipe import Recipe
-from models.stack import AttentionKernel, CudaGraph, Fp8Recipe, Stack
 from models.workload import GradientType, Precision, Workload
 from service.measured.run import MeasuredRun
 from service.measured.told import CannotPredict, Told
 
-FUSED_LOSS = frozenset({"megatron-core", "composer-fsdp"})
-"""Frameworks whose recipes fuse the loss (`cross_entropy_loss_fusion` of NVIDIA-NeMo/Megatron-Bridge;
-`loss_fn: fused_crossentropy`, the default of mosaicml/llm-foundry)."""
-DROPOUT = frozenset({"megatron-2020", "megatron-2021", "megatron-deepspeed", "oneflow"})
-"""Frameworks whose GPT recipes train with dropout 0.1 (NVIDIA/Megatron-LM megatron/arguments.py)."""
 HIGH_PRECISION_INPUTS = frozenset({"torchtitan", "fsdp", "meta"})
 """Frameworks whose FP8 is PyTorch's: `torchao.float8` saves what a linear layer was given, not its cast."""
 NEAREST: dict[str, Precision] = {"nvfp4": "fp8"}
 """Precisions the cost model does not know, and the one each is priced as."""
-UNPRICED = ("fp8_recipe", "cuda_graph", "ep_overlap", "activation_offload", "release")
-"""Columns that reach the stack and that no formula reads yet."""
 EMPTY_CHUNKS = 2
 """Chunks that may hold no layer: the embedding's and the loss's own (126 layers on 16 stages of 8)."""
 LOW_PRECISIONS = frozenset({"fp8", "nvfp4"})
@@ -93,42 +85,12 @@ def _gradients(run: MeasuredRun, precision: Precision, told: Told) -> GradientTy
     return told.assume("gradient_dtype", "fp32", "BF16 training keeps FP32 gradients")
 
 
-def stack_of(run: MeasuredRun, told: Told) -> Stack:
-    """Rebuild the software knobs."""
-    for column, value, known in (
-        ("attention_kernel", run.attention_kernel, get_args(AttentionKernel)),
-        ("fp8_recipe", run.fp8_recipe, get_args(Fp8Recipe)),
-        ("cuda_graph", run.cuda_graph, get_args(CudaGraph)),
-    ):
-        if value is not None and value not in known:
-            raise CannotPredict.unknown(column, value, known)
-    for column in UNPRICED:
-        if value := getattr(run, column):
-            told.ignore(column, value, "not priced")
-    if run.n_experts:
-        told.assume("dispatcher", "all_to_all", "no column")
-        told.assume("imbalance", 1.0, "no column: published runs force even routing")
-    fused, dropout = run.framework in FUSED_LOSS, run.framework in DROPOUT
-    return Stack(
-        attention_kernel=cast("AttentionKernel", run.attention_kernel),
-        fused_loss=told.assume("fused_loss", fused, f"no column: as {run.framework} does"),
-        mtp=run.mtp,
-        token_drop=run.token_drop,
-        dropout=told.assume("dropout", dropout, f"no column: as {run.framework} does"),
-        fp8_recipe=cast("Fp8Recipe | None", run.fp8_recipe),
-        cuda_graph=cast("CudaGraph", run.cuda_graph or "none"),
-        ep_overlap=run.ep_overlap,
-        activation_offload=run.activation_offload,
-        release=run.release,
-    )
-
-
 def layout_of(run: MeasuredRun, architecture: Architecture, told: Told) -> Layout:
     """Rebuild the layout, or say what of it cannot be."""
     etp = run.etp or 1
-    micro_batch = _micro_batch(run)
+    micro_batch = _micro_batch(run, told)
     _check_grids(run, etp)
-    vpp = run.vpp or told.assume("vpp", 1, "not stated: no interleaving")
+    vpp = run.vpp or _chunks(run, micro_batch, told)
     if run.layers < run.pp * vpp - EMPTY_CHUNKS:
         raise CannotPredict(f"{run.layers} layers do not fill {run.pp} stages of {vpp} chunks")
     return Layout(
@@ -154,28 +116,47 @@ def layout_of(run: MeasuredRun, architecture: Architecture, told: Told) -> Layou
 def _schedule(run: MeasuredRun, vpp: int, told: Told) -> Schedule:
     """Schedule of the column; what its degrees make of it where it is blank.
 
-    Interleaving whose chunks are not stated is priced as 1F1B, and told.
+    Interleaving with one chunk a stage is 1F1B, and told.
     """
     if not run.schedule:
         piped: Schedule = "interleaved" if vpp > 1 else "1f1b"
         return "none" if run.pp == 1 else piped
-    said = run.schedule.partition("(")[0].strip().lower().replace(" ", "-")
-    if said not in SCHEDULES:
-        raise CannotPredict.unknown("schedule", run.schedule, SCHEDULES)
-    if SCHEDULES[said] == "interleaved" and vpp == 1 and run.pp > 1:
+    named = _named_schedule(run)
+    if named == "interleaved" and vpp == 1 and run.pp > 1:
         told.ignore("schedule", run.schedule, "priced as 1f1b, with one chunk a stage")
         return "1f1b"
+    return named
+
+
+def _named_schedule(run: MeasuredRun) -> Schedule:
+    """Schedule the column names; `none` where it is blank."""
+    said = (run.schedule or "none").partition("(")[0].strip().lower().replace(" ", "-")
+    if said not in SCHEDULES:
+        raise CannotPredict.unknown("schedule", run.schedule or "", SCHEDULES)
     return SCHEDULES[said]
 
 
-def _micro_batch(run: MeasuredRun) -> int:
-    if run.micro_batch is None:
-        raise CannotPredict("micro_batch is not stated")
-    if run.global_batch % (run.micro_batch * run.dp):
+def _chunks(run: MeasuredRun, micro_batch: int, told: Told) -> int:
+    """Chunks a stage where the file does not say how many; CannotPredict where none can be.
+
+    Interleaving is there to shorten the bubble, and a chunk of one layer shortens it most.
+    """
+    interleaves = _named_schedule(run) == "interleaved" and run.pp > 1
+    fills = run.global_batch // (micro_batch * run.dp) % run.pp == 0
+    if not (interleaves and fills):
+        return told.assume("vpp", 1, "not stated: no interleaving")
+    return told.assume("vpp", -(-run.layers // run.pp), "interleaved, not stated how: a layer a chunk")
+
+
+def _micro_batch(run: MeasuredRun, told: Told) -> int:
+    micro_batch = run.micro_batch or told.assume(
+        "micro_batch", 1, "not stated: the least, as memory is short"
+    )
+    if run.global_batch % (micro_batch * run.dp):
         raise CannotPredict(
-            f"global_batch {run.global_batch} is no multiple of micro_batch {run.micro_batch} x dp {run.dp}"
+            f"global_batch {run.global_batch} is no multiple of micro_batch {micro_batch} x dp {run.dp}"
         )
-    return run.micro_batch
+    return micro_batch
 
 
 def _check_grids(run: MeasuredRun, etp: int) -> None:
@@ -221,6 +202,8 @@ def _unstated_selective(run: MeasuredRun, told: Told) -> dict[str, Any]:
 def _sharding(run: MeasuredRun, told: Told) -> dict[str, Any]:
     """ZeRO stage and how its traffic is scheduled.
 
+    Under a pipeline gradients are reduced once a step whatever the stage: chunks work all their micro-batches
+    before they send (the all-forward-all-backward that Llama 3 pairs with ZeRO-2, arXiv:2407.21783).
     PyTorch's FSDP under a pipeline gathers the stage's weights once and reduces its gradients once
     a step, so both stay whole meanwhile: what is sharded is the optimizer's state, as in ZeRO-2 with
     one reduction (pytorch/torchtitan torchtitan/distributed/fsdp.py, reshard_after_forward).
@@ -231,7 +214,7 @@ def _sharding(run: MeasuredRun, told: Told) -> dict[str, Any]:
         if whole
         else (run.zero_stage)
     )
-    once = zero <= 1 or whole
+    once = zero <= 1 or run.pp > 1
     return {
         "zero": zero,
         "gradient_reduce": "once" if once else "per_micro_batch",

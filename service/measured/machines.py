@@ -3,7 +3,7 @@
 from models import catalogue
 from models.hardware import Cluster, Tier
 from service.measured.run import MeasuredRun
-from service.measured.told import CannotPredict
+from service.measured.told import CannotPredict, Told
 
 MACHINES: dict[str, tuple[str, str]] = {
     "V100-SXM2-16GB": ("v100-16gb", "dgx-v100"),
@@ -25,26 +25,46 @@ MACHINES: dict[str, tuple[str, str]] = {
 it has. Sizes and network rates are the file's own columns."""
 
 
-def cluster_of(run: MeasuredRun) -> Cluster:
+def cluster_of(run: MeasuredRun, told: Told) -> Cluster:
     """Rebuild the cluster: the NVLink domain, then one flat network at the rate the file states."""
     if run.gpu not in MACHINES:
         known = f"{len(MACHINES)} known labels: {', '.join(MACHINES)}"
         raise CannotPredict(f"gpu {run.gpu!r} is not one of the {known}")
     gpu, machine = MACHINES[run.gpu]
     fast, *_, far = catalogue.cluster(machine).tiers
-    size = _domain(run, fast)
     network = Tier(name="network", bandwidth_bytes_per_s=run.nic_bytes_per_s, collective=far.collective)
-    inner = [Tier(**(fast.model_dump() | {"gpus": size}))] if size > 1 else []
     return Cluster(
         name=run.id,
         gpu=catalogue.gpu(gpu),
-        tiers=(*inner, network),
+        tiers=(*_inner(run, fast, told), network),
         gpus_per_node=run.gpus_per_node,
     )
 
 
-def _domain(run: MeasuredRun, fast: Tier) -> int:
-    """GPUs of the fast tier. A card without a switch has a pair at most, whatever the server holds."""
-    if run.nvlink_domain_gpus > 1:
-        return run.nvlink_domain_gpus
-    return min(fast.gpus or 1, run.gpus_per_node) if fast.name == "nvlink-pair" else 1
+def _inner(run: MeasuredRun, fast: Tier, told: Told) -> list[Tier]:
+    """The fast tier. A card without a switch has a pair at most, whatever the server holds."""
+    if run.nvlink_domain_gpus == 1:
+        pair = min(fast.gpus or 1, run.gpus_per_node) if fast.name == "nvlink-pair" else 1
+        return [_sized(fast, pair)] if pair > 1 else []
+    whole = _sized(fast, run.nvlink_domain_gpus)
+    taken = taken_of_domain(run.gpus, run.nvlink_domain_gpus, run.gpus_per_node)
+    if taken != run.nvlink_domain_gpus:
+        told.assume("GPUs taken of an NVLink domain", taken, "as many of each, in whole nodes")
+    return [_sized(whole, taken)]
+
+
+def _sized(tier: Tier, gpus: int) -> Tier:
+    return Tier(**(tier.model_dump() | {"gpus": gpus}))
+
+
+def taken_of_domain(gpus: int, domain: int, node: int) -> int:
+    """GPUs a job takes of each NVLink domain that holds several nodes: as many of each, in whole nodes.
+
+    A scheduler that knows the racks hands them out so (Slurm's block topology, `--segment`), and a group of
+    64 stays inside a rack of 72. Where no such share divides the job, domains are filled one by one.
+
+    >>> [taken_of_domain(gpus, 72, 4) for gpus in (64, 256, 144, 2)], taken_of_domain(12, 8, 8)
+    ([64, 64, 72, 72], 8)
+    """
+    shares = range(domain // node * node, node, -node)
+    return next((share for share in shares if gpus % share == 0), domain)

@@ -23,12 +23,11 @@ MAY_BE_ZERO = frozenset(
      "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"}
 )  # fmt: skip
 """Whole-number columns in which 0 is said and means none."""
-MAY_BE_MISSING = frozenset({"schedule", "model_name"})
-"""Columns a file may leave out: its other columns say the same."""
-UNREAD = frozenset(
-    {"params_active_B", "measured_tokens_per_s_per_gpu", "measured_tflops_per_gpu",
-     "measured_mfu", "flops_kind", "notes"}
-)  # fmt: skip
+MAY_BE_MISSING = frozenset(
+    {"schedule", "model_name", "measured_tokens_per_s_per_gpu", "measured_tflops_per_gpu", "flops_kind"}
+)
+"""Columns a file may leave out: its other columns say the same, or enough."""
+UNREAD = frozenset({"params_active_B", "measured_mfu", "notes"})
 """Columns of `bench/data/runs.csv` that tell a reader more and no prediction anything."""
 MOST_DIGITS = 18
 """Digits of the largest whole number a cell may hold."""

@@ -13,9 +13,10 @@ from models.profile import Profile
 from search.case import Case
 from search.check import broken_rules
 from service.measured.architectures import architecture_of
-from service.measured.layouts import layout_of, stack_of, workload_of
+from service.measured.layouts import layout_of, workload_of
 from service.measured.machines import cluster_of
 from service.measured.run import MeasuredRun
+from service.measured.stacks import stack_of
 from service.measured.told import CannotPredict, Told
 
 FRAMEWORKS = {"megatron-core": "megatron", "megatron-2020": "megatron-2021", "meta": "megatron"}
@@ -53,7 +54,7 @@ def rebuild(run: MeasuredRun, profile: Profile, told: Told) -> Rebuilt:
 
 def _rebuild(run: MeasuredRun, profile: Profile, told: Told) -> Rebuilt:
     architecture = architecture_of(run, told)
-    cluster = cluster_of(run)
+    cluster = cluster_of(run, told)
     setting = Setting(
         architecture=architecture,
         cluster=cluster,

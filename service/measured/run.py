@@ -84,6 +84,10 @@ class MeasuredRun:
     activation_offload: bool
 
     measured_step_s: float | None
+    measured_tokens_per_s_per_gpu: float | None
+    measured_tflops_per_gpu: float | None
+    """In the way of counting `flops_kind` tells."""
+    flops_kind: str | None
     measured_memory_GB_per_gpu: float | None
     """In the unit `mem_kind` tells."""
     mem_kind: str | None

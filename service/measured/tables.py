@@ -1,10 +1,11 @@
 """Predicted beside measured as tables for people."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
-from service.measured.answer import Errors, ErrorTable, OutOfMemory, RunReport, ValidateAnswer
+from service.measured.answer import Errors, ErrorTable, OutOfMemory, RunReport, Summary, ValidateAnswer
+from service.measured.answer_order import Order, PairCount
 from service.tables import Column, gigabytes, line, print_columns
 
 VIEWS = (
@@ -23,9 +24,10 @@ def print_validation(console: Console, answer: ValidateAnswer) -> None:
     predicted = [run for run in answer.runs if run.reason is None]
     if predicted:
         print_columns(console, _runs(predicted))
-    _print_errors(console, "Peak memory", summary.memory)
+    _print_errors(console, "Peak memory, rows of confidence high or medium, a group once", summary.memory)
     _print_out_of_memory(console, summary.out_of_memory)
-    _print_errors(console, "Step time", summary.step_time)
+    _print_step_time(console, summary)
+    print_order(console, summary.order, summary.rank_correlation)
     line(console, summary.step_time_claim)
     line(console, f"{summary.predicted} of {summary.runs} rows predicted, profile {answer.profile}.")
     if answer.unknown_columns:
@@ -48,17 +50,36 @@ def _runs(runs: Sequence[RunReport]) -> list[Column]:
         Column("predicted s", [_seconds(run.predicted_step_s) for run in runs]),
         Column("measured s", [_seconds(run.measured_step_s) for run in runs]),
         Column("error", [_signed(run.step_error) for run in runs]),
+        Column("tok/s/GPU", [_rate(run.predicted_tokens_per_s_per_gpu) for run in runs]),
+        Column("measured", [_rate(run.measured_tokens_per_s_per_gpu) for run in runs]),
+        Column("TFLOP/s", [_rate(run.predicted_tflops_per_gpu) for run in runs]),
+        Column("measured", [_rate(run.measured_tflops_per_gpu) for run in runs]),
+        Column("counted", [run.flops_counted or "" for run in runs], left=True),
     ]
 
 
-def _print_errors(console: Console, name: str, table: ErrorTable) -> None:
-    line(console, f"{name}, rows of confidence high or medium, a group once", "bold")
+def _print_step_time(console: Console, summary: Summary) -> None:
+    """Step time, one constant MFU beside it, and TFLOP/s where no time is stated."""
+    name = "Step time, rows of confidence high or medium; beside it one constant MFU, leaving sources out"
+    _print_errors(console, name, summary.step_time, summary.constant_mfu)
+    _print_errors(console, "TFLOP/s of rows that state no time", summary.tflops_alone)
+
+
+def _print_errors(
+    console: Console, name: str, table: ErrorTable, reference: ErrorTable | None = None
+) -> None:
+    line(console, name, "bold")
     if table.all is None:
         line(console, "  nothing measured")
         return
     for head, view in VIEWS:
-        parts: dict[str, Errors] = getattr(table, view)
-        print_columns(console, _errors(head, {**parts, "all": table.all}))
+        columns = _errors(head, {**getattr(table, view), "all": table.all})
+        if reference is not None:
+            beside = {**getattr(reference, view), "all": reference.all}
+            columns += _beside([beside.get(name) for name in columns[0].cells])
+        print_columns(console, columns)
+    if table.group_once is not None and table.group_once.n != table.all.n:
+        print_columns(console, _errors("a group once", {"all": table.group_once}))
     if table.low_confidence:
         print_columns(console, _errors("left out", {"confidence low": table.low_confidence}))
     worst = ", ".join(f"{row.id} {row.error:+.0%}" for row in table.worst)
@@ -76,6 +97,53 @@ def _errors(head: str, parts: dict[str, Errors]) -> list[Column]:
         Column("median", [f"{e.median:.1%}" for e in rows]),
         Column("bias", [f"{e.bias:+.1%}" for e in rows]),
     ]
+
+
+def _beside(found: list[Errors | None]) -> list[Column]:
+    """Errors of the reference for the same rows of the table; blank where it says nothing."""
+    return [
+        Column("one MFU: n", ["" if e is None else str(e.n) for e in found]),
+        Column("mean", ["" if e is None else f"{e.mean:.1%}" for e in found]),
+        Column("median", ["" if e is None else f"{e.median:.1%}" for e in found]),
+        Column("bias", ["" if e is None else f"{e.bias:+.1%}" for e in found]),
+    ]
+
+
+def print_order(console: Console, order: Order, correlation: Mapping[str, float]) -> None:
+    """Print how many pairs of layouts stand in their measured order, group by group and in all."""
+    line(console, "Order of layouts of one source, model, GPUs, sequence and precision", "bold")
+    if order.groups:
+        print_columns(console, _order(order))
+        line(
+            console,
+            f"The layout predicted best costs {order.mean_cost:.1%} more than the best measured, "
+            f"on average over {len(order.groups)} groups; {order.most_cost:.1%} at most.",
+        )
+    else:
+        line(console, "  no group of three layouts")
+    if correlation:
+        told = ", ".join(f"{name} {tau:+.2f}" for name, tau in correlation.items())
+        line(console, f"Rank correlation (Kendall) of TFLOP/s: {told}")
+    console.print()
+
+
+def _order(order: Order) -> list[Column]:
+    groups = order.groups
+    names = [f"{g.source} {g.model or 'unnamed'} ({g.heads} heads)" for g in groups]
+    machines = [f"{g.gpus} {g.gpu} {g.sequence_length} {g.precision}" for g in groups]
+    near, far = [g.pairs for g in groups], [g.far_pairs for g in groups]
+    return [
+        Column("group", [*names, "all"], left=True),
+        Column("GPUs, sequence, precision", [*machines, ""], left=True),
+        Column("layouts", [*(str(g.layouts) for g in groups), ""]),
+        Column("pairs > 3 %", [_pairs(count) for count in (*near, order.pairs)]),
+        Column("pairs > 8 %", [_pairs(count) for count in (*far, order.far_pairs)]),
+        Column("predicted best costs", [*(f"{g.cost:+.1%}" for g in groups), f"{order.mean_cost:+.1%}"]),
+    ]
+
+
+def _pairs(count: PairCount) -> str:
+    return f"{count.right} of {count.pairs}" + ("" if count.share is None else f" ({count.share:.0%})")
 
 
 def _print_out_of_memory(console: Console, found: OutOfMemory) -> None:
@@ -98,6 +166,10 @@ def _out(run: RunReport) -> str:
 
 def _gigabytes(count: int | None) -> str:
     return "" if count is None else gigabytes(count)
+
+
+def _rate(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
 
 
 def _seconds(value: float | None) -> str:

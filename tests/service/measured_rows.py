@@ -1,10 +1,14 @@
 """Rows of the committed file of measured runs, as they are and with cells changed."""
 
 import csv
+import importlib
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
-from service.measured import read_runs
+import pytest
+
+from service.measured import ValidateAnswer, read_runs, validate
 from service.measured.run import MeasuredRun
 from tests.service.conftest import ROOT
 
@@ -32,3 +36,16 @@ def edited(tmp_path: Path, run: str, **cells: str) -> Path:
 
 def one(tmp_path: Path, run: str, **cells: str) -> MeasuredRun:
     return read_runs(edited(tmp_path, run, **cells))[0]
+
+
+@cache
+def answer() -> ValidateAnswer:
+    return validate(read_runs(RUNS), "calibrated")
+
+
+@cache
+def bench() -> ModuleType:
+    """`bench/accuracy.py`, as a script beside its own modules."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "bench"))
+        return importlib.import_module("accuracy")
