@@ -7,13 +7,15 @@ once: the setting, the layout, and which runs one call of the cost model can pri
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.price import price
+from models.base import Schema
 from models.cost.setting import Setting
-from models.cost.stages import balanced_split
+from models.cost.stages import Stages, balanced_split, stage_kinds
+from models.cost.step_time import Traffic, all_traffic, step_time
 from models.cost.table import COLUMNS, SHARED, LayoutTable
 from models.layout import Layout
 from models.profile import Profile
@@ -116,11 +118,36 @@ def predict(cases: Sequence[Case], profile: Profile) -> Array:
     seconds = np.empty(len(cases))
     for batch in _batches(tuple(cases)):
         setting = replace(batch.setting, profile=profile)
-        seconds[batch.places] = price(batch.table, setting)[2].total[batch.rows]
+        stages, traffic = batch.sends(profile)
+        seconds[batch.places] = step_time(batch.table, stages, traffic, setting).total[batch.rows]
     return seconds
 
 
-@dataclass(frozen=True)
+class Reads:
+    """Coefficients that remember which of them were asked for: what was reckoned hangs on those alone."""
+
+    def __init__(self, told: Schema) -> None:
+        self._told = told
+        self._read: dict[str, object] = {}
+        self._within: dict[str, Reads] = {}
+
+    def __getattr__(self, name: str) -> object:
+        """Return the coefficient, or the table of them, and note what is asked of either."""
+        value = getattr(self._told, name)
+        if isinstance(value, Schema):
+            return self._within.setdefault(name, Reads(value))
+        return self._read.setdefault(name, value)
+
+    def same_for(self, other: Schema | None) -> bool:
+        """Whether others would have answered the same. [-]."""
+        return (
+            other is not None
+            and all(getattr(other, name) == value for name, value in self._read.items())
+            and all(part.same_for(getattr(other, name)) for name, part in self._within.items())
+        )
+
+
+@dataclass
 class Batch:
     """Cases that one call prices."""
 
@@ -131,6 +158,19 @@ class Batch:
     """Where among all cases each of its cases stands, (K,)."""
     rows: NDArray[np.int64]
     """Row of the table each of its cases is, (K,)."""
+    _sent: tuple[Reads, Stages, Traffic] | None = None
+
+    def sends(self, profile: Profile) -> tuple[Stages, Traffic]:
+        """Kinds of stages and what they send: reckoned again where a coefficient they hang on has changed.
+
+        Few do, and placing the groups takes most of the time of a price.
+        """
+        if self._sent is None or not self._sent[0].same_for(profile):
+            reads = Reads(profile)
+            setting = replace(self.setting, profile=cast("Profile", reads))
+            stages = stage_kinds(self.table, setting)
+            self._sent = (reads, stages, all_traffic(self.table, stages, setting))
+        return self._sent[1:]
 
 
 @lru_cache(maxsize=128)

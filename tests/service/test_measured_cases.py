@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from models.base import Schema
 from models.catalogue.profiles import profile
 from service.measured import read_runs, validate
-from service.measured.cases import cases_of, predict
+from service.measured.cases import Reads, cases_of, predict
 from tests.service.measured_rows import RUNS
 
 CALIBRATED = profile("calibrated")
@@ -34,6 +35,43 @@ def test_a_coefficient_moves_the_runs_it_touches_and_no_others():
     overlapped = np.array([bool(case.table.tp_overlap[0]) and case.table.tp[0] > 1 for case in CASES])
     assert np.array_equal(after[~overlapped], before[~overlapped])
     assert (after[overlapped] > before[overlapped]).all()
+
+
+def test_a_coefficient_that_traffic_hangs_on_is_read_again():
+    plain = predict(CASES, CALIBRATED)
+    fewer = predict(CASES, CALIBRATED.model_copy(update={"tp_regathers": False}))
+    regathered = np.array([bool(case.table.sequence_parallel[0]) and case.table.tp[0] > 1 for case in CASES])
+    assert (fewer[regathered] <= plain[regathered]).all()
+    assert (fewer < plain).any()
+    assert np.array_equal(predict(CASES, CALIBRATED), plain)
+
+
+class Inner(Schema):
+    read: float = 1.0
+    left: float = 2.0
+
+
+class Outer(Schema):
+    read: float = 3.0
+    left: float = 4.0
+    inner: Inner | None = Inner()
+
+
+@pytest.mark.parametrize(
+    ("changed", "same"),
+    [
+        ({}, True),
+        ({"left": 0.0}, True),
+        ({"read": 0.0}, False),
+        ({"inner": Inner(left=0.0)}, True),
+        ({"inner": Inner(read=0.0)}, False),
+        ({"inner": None}, False),
+    ],
+)
+def test_what_was_not_asked_for_may_change(changed, same):
+    reads = Reads(Outer())
+    assert reads.read + reads.inner.read == 4.0
+    assert reads.same_for(Outer(**changed)) is same
 
 
 def test_runs_that_ask_the_same_question_share_one_setting():
