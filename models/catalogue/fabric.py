@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from models.catalogue import loader
 from models.catalogue.collective_constants import class_names, link_class, link_class_names
+from models.catalogue.racks import spread_over_racks
 from models.errors import Fault, InvalidField, UnknownEntry
 from models.estimate import Assumption
 from models.hardware import Cluster, Gpu, Tier
@@ -19,7 +20,7 @@ TIER_DEFAULTS = ("oversubscription",)
 def resolve_cluster(stated: str | ClusterRequest, gpus: int) -> tuple[Cluster, tuple[Assumption, ...]]:
     """Return the cluster and what was assumed about it, or raise every fault at once."""
     if isinstance(stated, str):
-        return loader.cluster(stated), ()
+        return spread_over_racks(loader.cluster(stated), gpus)
     faults = tier_faults(stated.tiers)
     faults += _node_faults(stated)
     faults += _rail_faults(stated)
@@ -35,7 +36,10 @@ def resolve_cluster(stated: str | ClusterRequest, gpus: int) -> tuple[Cluster, t
         assumptions += (Assumption(field="/cluster/gpus_per_node", value=node, why="GPUs of the first tier"),)
     tiers = _tiers(stated.tiers, node)
     cluster = Cluster(gpu=gpu, tiers=tiers, gpus_per_node=node, nics_per_node=stated.nics_per_node)
-    return cluster, assumptions + _tier_assumptions(stated.tiers) + _class_assumptions(stated.tiers, tiers)
+    cluster, taken = spread_over_racks(cluster, gpus)
+    return cluster, assumptions + taken + _tier_assumptions(stated.tiers) + _class_assumptions(
+        stated.tiers, tiers
+    )
 
 
 def tier_faults(tiers: tuple[TierRequest, ...]) -> list[Fault]:

@@ -1,6 +1,7 @@
 """The cluster a run's columns describe: the GPU by its label, the tiers by their sizes and rates."""
 
 from models import catalogue
+from models.catalogue.racks import taken_of_domain
 from models.hardware import Cluster, Tier
 from service.measured.run import MeasuredRun
 from service.measured.told import CannotPredict, Told
@@ -55,16 +56,3 @@ def _inner(run: MeasuredRun, fast: Tier, told: Told) -> list[Tier]:
 
 def _sized(tier: Tier, gpus: int) -> Tier:
     return Tier(**(tier.model_dump() | {"gpus": gpus}))
-
-
-def taken_of_domain(gpus: int, domain: int, node: int) -> int:
-    """GPUs a job takes of each NVLink domain that holds several nodes: as many of each, in whole nodes.
-
-    A scheduler that knows the racks hands them out so (Slurm's block topology, `--segment`), and a group of
-    64 stays inside a rack of 72. Where no such share divides the job, domains are filled one by one.
-
-    >>> [taken_of_domain(gpus, 72, 4) for gpus in (64, 256, 144, 2)], taken_of_domain(12, 8, 8)
-    ([64, 64, 72, 72], 8)
-    """
-    shares = range(domain // node * node, node, -node)
-    return next((share for share in shares if gpus % share == 0), domain)
