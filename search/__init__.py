@@ -7,6 +7,7 @@ from models.errors import InvalidField
 from models.estimate import Conflict, SearchAnswer, Space
 from models.request import SearchRequest
 from search.answer import assumptions, shortlist, versions
+from search.best import Wanted
 from search.bounds import Bounds, memory_bounds
 from search.census import Census, take_census
 from search.clock import Clock
@@ -18,7 +19,7 @@ from search.problem import Problem, problem_of
 from search.recompute import recompute_faults
 from search.relax import relaxations
 from search.rules import NAMES
-from search.score import Score, Wanted, price_layouts, ranked
+from search.score import Score, price_layouts, ranked
 from search.solve import Solution, enumerate_cells
 
 __all__ = ["evaluate", "search"]
@@ -54,7 +55,7 @@ def search(request: SearchRequest, resolved: Resolved, stop: threading.Event | N
     bounds = memory_bounds(problem, census.cells, clock)
     solution = enumerate_cells(problem, census, bounds, clock)
     scored = price_layouts(problem, census, solution, wanted, clock)
-    places = shortlist(problem, ranked(scored, wanted), scored)
+    places = shortlist(problem, ranked(scored), scored)
     complete = solution.complete and scored.complete
     nothing = complete and not places
     return SearchAnswer(

@@ -11,10 +11,11 @@ from models.estimate import Assumption, Candidate, RankedCandidate, Version
 from models.layout import LAUNCHABLE_ORDERS, Layout
 from models.request import SearchRequest
 from search import derive
+from search.best import Kept
 from search.domains import Order
 from search.orders import FACTS, facts_of, groups_key
 from search.problem import Problem
-from search.score import Kept, Score
+from search.score import Score
 
 
 def shortlist(problem: Problem, best: Kept | None, scored: Score) -> tuple[RankedCandidate, ...]:

@@ -19,6 +19,8 @@ class Rows:
 
     cell: IntVector
     """Cell of each row."""
+    place: IntVector
+    """Place of each row among the layouts of its cell."""
     table: LayoutTable
 
 
@@ -32,9 +34,14 @@ def expand(problem: Problem, cells: Cells, chosen: IntVector, rows: int = ROWS) 
 
 
 def _rows(problem: Problem, cells: Cells, part: IntVector) -> Rows:
+    size = cells.count[part] * len(problem.domains.recompute)
+    return rows_at(problem, cells, np.repeat(part, size), spread(np.zeros_like(size), size))
+
+
+def rows_at(problem: Problem, cells: Cells, cell: IntVector, place: IntVector) -> Rows:
+    """Return single layouts of cells by their place in it."""
     recompute = np.array(problem.domains.recompute, dtype=np.int64)
-    cell = np.repeat(part, cells.count[part] * len(recompute))
-    combo = np.repeat(cells.inner[spread(cells.start[part], cells.count[part])], len(recompute))
+    combo = cells.inner[cells.start[cell] + place // len(recompute)]
     table = cells_to_table(
         problem,
         cells.degrees.take(cells.row[cell]),
@@ -42,9 +49,9 @@ def _rows(problem: Problem, cells: Cells, part: IntVector) -> Rows:
         cells.schedule[cell],
         cells.combos.vpp[combo],
         cells.combos.micro_batch[combo],
-        np.tile(recompute, len(combo) // max(1, len(recompute))),
+        recompute[place % len(recompute)],
     )
-    return Rows(cell, table)
+    return Rows(cell, place, table)
 
 
 def without_experts(table: LayoutTable) -> LayoutTable:

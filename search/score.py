@@ -1,7 +1,7 @@
-"""Judge, price and rank every layout of the cells the solver found.
+"""Judge every layout of the cells the solver found, and price those that may reach the shortlist.
 
-Rows come in canonical order (tp, cp, pp, dp, ep, etp, zero, schedule, vpp, micro_batch, recompute,
-order), so a stable sort by objective and peak breaks ties by it.
+Memory does not depend on the rank order: a row (a layout whose order is open) is judged once, and all
+its orders counted. Rows are then priced best floor first, until no floor left can beat what is known.
 """
 
 from collections.abc import Iterator
@@ -10,145 +10,200 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost import estimate
 from models.cost.memory import peak_bytes
+from models.cost.price import price, sent_bytes
 from models.cost.table import IntVector, LayoutTable
-from models.request import Distinct, Objective
+from search.best import ROOM, Best, Kept, Vector, Wanted, comparable
 from search.census import Cells, Census
 from search.clock import Clock
-from search.expand import ROWS, Rows, expand
-from search.forbid import forbidden, pairs_of
+from search.expand import ROWS, Rows, expand, rows_at
+from search.floors import Floors, floors
+from search.forbid import Pairs, forbidden, pairs_of
 from search.problem import Problem
 from search.rules import forbid, memory
 from search.solve import Solution
 
-Vector = NDArray[np.float64]
+FIRST = 1 << 11
+"""Layouts priced before the first look at what may still enter."""
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What the shortlist is to hold."""
-
-    objective: Objective
-    distinct: Distinct
-    top_k: int
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Layouts worth remembering, in canonical order, with what ranks them."""
-
-    table: LayoutTable
-    objective: Vector
-    peak: IntVector
-    shape: IntVector
-    """Number of the layout's (tp, cp, pp, dp, ep)."""
-
-    def take(self, rows: IntVector) -> "Kept":
-        """Return the chosen rows."""
-        return Kept(self.table.take(rows), self.objective[rows], self.peak[rows], self.shape[rows])
+class FloorAbovePrice(RuntimeError):
+    """A layout costs less than its floor: a bug of ours."""
 
 
 @dataclass
 class Score:
-    """What pricing found."""
+    """What judging and pricing found."""
 
     fit: int = 0
     complete: bool = True
-    kept: list[Kept] = field(default_factory=list)
+    best: Kept | None = None
+    """Layouts that may reach the shortlist."""
     fit_of_shape: IntVector = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Layouts that fit, by shape."""
+    priced: int = 0
+    """Layouts that were priced; the others cannot reach the shortlist."""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Rows that fit, by cell and place in it, with what they take at least."""
+
+    cell: IntVector
+    place: IntVector
+    peak: IntVector
+    floor: Vector
+
+    def take(self, rows: NDArray[np.int64] | slice) -> "Waiting":
+        """Return the chosen rows."""
+        return Waiting(*(column[rows] for column in vars(self).values()))
 
 
 def price_layouts(
-    problem: Problem, census: Census, solution: Solution, wanted: Wanted, clock: Clock
+    problem: Problem, census: Census, solution: Solution, wanted: Wanted, clock: Clock, *, prune: bool = True
 ) -> Score:
-    """Judge every layout of the cells exactly, price those that fit, keep the best."""
-    cells = census.cells
-    shape = _shapes(cells)
-    result = Score(fit_of_shape=np.zeros(int(shape.max(initial=-1)) + 1, dtype=np.int64))
-    judged = solution.found
+    """Judge every layout of the cells exactly, and price those that may reach the shortlist.
+
+    Parameters
+    ----------
+    problem, census, solution
+        The question, its cells, and which of them the solver found.
+    wanted
+        What the shortlist is to hold.
+    clock
+        Ends both early; what was judged by then is counted, and the best of it priced.
+    prune
+        Whether to leave unpriced what cannot reach the shortlist; the answer is the same without.
+    """
+    shape = _shapes(census.cells)
+    score = Score(fit_of_shape=np.zeros(int(shape.max(initial=-1)) + 1, dtype=np.int64))
+    least = floors(problem, census.cells, wanted.objective) if prune and solution.found.any() else None
+    waiting = _judged(problem, census, solution, least, shape, score, clock)
+    best = Best(wanted, len(score.fit_of_shape))
+    _price(problem, census.cells, waiting, wanted, best, shape, score, clock)
+    score.best = best.kept
+    return score
+
+
+def ranked(score: Score) -> Kept | None:
+    """Return the shortlist's rows, best first; nothing where no layout fits."""
+    return None if score.best is None else score.best.take(score.best.ranking())
+
+
+def _judged(
+    problem: Problem,
+    census: Census,
+    solution: Solution,
+    least: Floors | None,
+    shape: IntVector,
+    score: Score,
+    clock: Clock,
+) -> Waiting:
+    """Count what does not fit and what does; return the rows that do."""
+    cells, judged = census.cells, solution.found
     if problem.forbidden and solution.complete:
         judged = np.ones_like(judged)
     if solution.complete:
         census.reject(memory.__name__, _beneath(problem, cells, np.flatnonzero(~judged)))
-    first = True
-    size = 2 * ROWS // max(2, int(cells.legal.max(initial=0)))
+    nothing = np.zeros(0, dtype=np.int64)
+    found = [Waiting(nothing, nothing, nothing, nothing.astype(np.float64))]
+    size = 2 * ROWS // max(2, int(cells.legal.max(initial=0))) if problem.forbidden else ROWS
     for rows in expand(problem, cells, np.flatnonzero(judged), size):
-        if clock.expired() and not first:
-            result.complete = False
+        if clock.expired() and len(found) > 1:
+            score.complete = False
             break
-        first = False
-        for kept in _priced(problem, census, rows, solution.found, shape, wanted):
-            result.fit += len(kept.shape)
-            result.fit_of_shape += np.bincount(kept.shape, minlength=len(result.fit_of_shape))
-            result.kept.append(kept.take(_best(kept, wanted)))
-    return result
-
-
-def ranked(scored: Score, wanted: Wanted) -> Kept | None:
-    """Return the shortlist's rows, best first; nothing where no layout fits."""
-    if not scored.kept:
-        return None
-    table = LayoutTable.joined([kept.table for kept in scored.kept])
-    every = Kept(
-        table,
-        *(
-            np.concatenate([getattr(kept, name) for kept in scored.kept])
-            for name in ("objective", "peak", "shape")
-        ),
+        peak, orders = _fitting(problem, census, rows, solution.found)
+        fits = np.flatnonzero(orders)
+        degrees = cells.row[rows.cell[fits]]
+        score.fit += int(orders.sum())
+        np.add.at(score.fit_of_shape, shape[degrees], orders[fits])
+        floor = np.zeros(len(fits)) if least is None else least.of(rows.table.take(fits), degrees)
+        found.append(Waiting(rows.cell[fits], rows.place[fits], peak[fits], floor))
+    return Waiting(
+        *(np.concatenate(column) for column in zip(*(vars(w).values() for w in found), strict=True))
     )
-    order = np.lexsort((every.peak, every.objective))
-    if wanted.distinct == "shape":
-        _, first = np.unique(every.shape[order], return_index=True)
-        order = order[np.sort(first)]
-    return every.take(order[: wanted.top_k])
 
 
-def _priced(
-    problem: Problem,
-    census: Census,
-    rows: Rows,
-    found: NDArray[np.bool_],
-    shape: IntVector,
-    wanted: Wanted,
-) -> Iterator[Kept]:
-    """Count what does not fit; yield what does, priced."""
+def _fitting(
+    problem: Problem, census: Census, rows: Rows, found: NDArray[np.bool_]
+) -> tuple[IntVector, IntVector]:
+    """Return each row's peak and how many of its rank orders fit; count the others."""
     cells, limit = census.cells, problem.setting.memory_limit_bytes
     peak = np.full(len(rows.cell), limit + 1, dtype=np.int64)
     within = np.flatnonzero(found[rows.cell])
     peak[within] = peak_bytes(rows.table.take(within), problem.setting)
     fits = peak <= limit
     degrees = cells.row[rows.cell]
-    if problem.forbidden:
-        pairs = pairs_of(cells, degrees, np.arange(len(degrees)))
-        left_out = forbidden(problem, rows.table, pairs)
-        census.reject(forbid.__name__, int(np.count_nonzero(left_out)))
-        census.reject(memory.__name__, int(np.count_nonzero(~left_out & ~fits[pairs.row])))
-        pairs = pairs.take(np.flatnonzero(~left_out & fits[pairs.row]))
-    else:
+    orders = np.where(fits, cells.legal[degrees], 0)
+    if not problem.forbidden:
         census.reject(memory.__name__, int(cells.legal[degrees[~fits]].sum()))
-        pairs = pairs_of(cells, degrees, np.flatnonzero(fits))
+        return peak, orders
+    pairs = pairs_of(cells, degrees, np.arange(len(degrees)))
+    left_out = forbidden(problem, rows.table, pairs)
+    census.reject(forbid.__name__, int(np.count_nonzero(left_out)))
+    census.reject(memory.__name__, int(np.count_nonzero(~left_out & ~fits[pairs.row])))
+    return peak, np.bincount(pairs.row[~left_out & fits[pairs.row]], minlength=len(degrees))
+
+
+def _price(
+    problem: Problem,
+    cells: Cells,
+    waiting: Waiting,
+    wanted: Wanted,
+    best: Best,
+    shape: IntVector,
+    score: Score,
+    clock: Clock,
+) -> None:
+    """Show `best` every layout that may enter it, those with the lowest floors first."""
+    worth_of_peak = wanted.objective == "memory"
+    floor = waiting.peak.astype(np.float64) if worth_of_peak else waiting.floor
+    waiting = replace(waiting, floor=floor).take(np.argsort(floor, kind="stable"))
+    size = FIRST
+    while len(waiting.cell):
+        if clock.expired() and best.kept is not None:
+            score.complete = False
+            return
+        orders = np.cumsum(cells.legal[cells.row[waiting.cell]])
+        count = max(1, int(np.searchsorted(orders, size)))
+        for kept in _priced(problem, cells, waiting.take(slice(count)), shape, wanted):
+            best.add(kept)
+            score.priced += len(kept.shape)
+        waiting = waiting.take(slice(count, None))
+        open_ = best.may_enter(waiting.floor, shape[cells.row[waiting.cell]])
+        waiting = waiting.take(np.flatnonzero(open_))
+        size = min(2 * size, ROWS)
+
+
+def _priced(
+    problem: Problem, cells: Cells, chosen: Waiting, shape: IntVector, wanted: Wanted
+) -> Iterator[Kept]:
+    """Price some rows under every rank order of theirs."""
+    rows = rows_at(problem, cells, chosen.cell, chosen.place)
+    degrees = cells.row[rows.cell]
+    pairs = pairs_of(cells, degrees, np.arange(len(degrees)))
+    if problem.forbidden:
+        pairs = pairs.take(np.flatnonzero(~forbidden(problem, rows.table, pairs)))
     for start in range(0, len(pairs.row), ROWS):
         part = pairs.take(np.arange(start, min(start + ROWS, len(pairs.row))))
         table = replace(rows.table.take(part.row), order=part.order)
-        objective = _objective(problem, table, peak[part.row], wanted.objective)
-        yield Kept(table, objective, peak[part.row], shape[degrees[part.row]])
+        worth = _worth(problem, table, chosen, part, wanted)
+        of = (chosen.peak, shape[degrees], rows.cell, rows.place)
+        yield Kept(table, comparable(worth), *(column[part.row] for column in of))
 
 
-def _objective(problem: Problem, table: LayoutTable, peak: IntVector, objective: Objective) -> Vector:
-    if objective == "memory":
-        return peak.astype(np.float64)
-    estimates = estimate(table, problem.setting)
-    return estimates.step_time_s if objective == "step_time" else estimates.sent_bytes_per_gpu
-
-
-def _best(kept: Kept, wanted: Wanted) -> IntVector:
-    """Return the rows that may reach the shortlist, in canonical order."""
-    if wanted.distinct == "layout":
-        return np.sort(np.lexsort((kept.peak, kept.objective))[: wanted.top_k])
-    order = np.lexsort((kept.peak, kept.objective, kept.shape))
-    return order[np.diff(kept.shape[order], prepend=-1) > 0]
+def _worth(problem: Problem, table: LayoutTable, chosen: Waiting, pairs: Pairs, wanted: Wanted) -> Vector:
+    """Return the objective of layouts, never less than their floors."""
+    floor = chosen.floor[pairs.row]
+    if wanted.objective == "memory":
+        return floor
+    stages, traffic, time = price(table, problem.setting)
+    worth = time.total
+    if wanted.objective == "traffic":
+        worth = np.add.reduce(list(sent_bytes(table, stages, traffic, problem.setting).values()))
+    if (worth < floor * (1 - ROOM)).any():
+        raise FloorAbovePrice(f"a layout is worth {worth.min()}, less than its floor")
+    return worth
 
 
 def _beneath(problem: Problem, cells: Cells, chosen: IntVector) -> int:

@@ -5,6 +5,7 @@ the cost model, whose own tests prove them.
 """
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -83,9 +84,15 @@ def try_everything(setting: Setting, constraints: Constraints, objective: str = 
     over = [(int(peak), knobs) for knobs, peak in zip(whole, peaks, strict=True)]
     answer.least_over = min(over) if over and not kept else None
     worth = priced([knobs for knobs, _ in kept], setting, constraints, objective)
-    order = sorted((float(value), peak, knobs) for value, (knobs, peak) in zip(worth, kept, strict=True))
+    order = sorted((to_40_bits(value), peak, knobs) for value, (knobs, peak) in zip(worth, kept, strict=True))
     answer.fit = [knobs for _, _, knobs in order]
     return answer
+
+
+def to_40_bits(value: float) -> float:
+    """The value with the bits that rounding may move left out: what differs in them only is a tie."""
+    fraction, exponent = math.frexp(value)
+    return math.ldexp(round(fraction * 2**40), exponent - 40)
 
 
 def every_layout(setting: Setting, constraints: Constraints) -> Iterator[Knobs]:

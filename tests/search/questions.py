@@ -9,11 +9,12 @@ from models.architecture import Architecture, LatentAttention, MixtureOfExperts
 from models.catalogue import Resolved
 from models.cost.setting import Setting
 from models.request import Constraints, SearchRequest
+from search.best import Wanted
 from search.bounds import memory_bounds
 from search.census import Census, take_census
 from search.clock import Clock
 from search.problem import problem_of
-from search.score import Wanted, price_layouts, ranked
+from search.score import price_layouts, ranked
 from search.solve import enumerate_cells
 from tests.brute_force import Knobs, every_layout, first_broken_rule, priced
 from tests.builders import DGX, setting, workload
@@ -115,7 +116,7 @@ def search_everything(question: Question, under: Setting) -> Everything:
     census = take_census(problem, clock)
     solution = enumerate_cells(problem, census, memory_bounds(problem, census.cells, Clock(600)), clock)
     scored = price_layouts(problem, census, solution, wanted, clock)
-    best = ranked(scored, wanted)
+    best = ranked(scored)
     rows = (
         []
         if best is None

@@ -1,0 +1,127 @@
+"""What each layout takes at least, whatever its rank order: what cannot win need not be priced.
+
+Layouts that differ in pp, dp, ZeRO, schedule or chunks share what a layer takes, and rank orders that
+place a layer's groups alike share it too; of the placements a tuple of degrees has, the least counts.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cost.floor import CAUSES, LAYERED, least_bytes, least_seconds, on_step
+from models.cost.setting import Setting
+from models.cost.table import IntVector, LayoutTable
+from models.cost.traffic import Route, routes
+from models.request import Objective
+from search.census import Cells
+from search.expand import ROWS
+from search.forbid import pairs_of
+from search.problem import Degrees, Problem, cells_to_table
+
+Array = NDArray[np.float64]
+Least = Callable[[LayoutTable, Setting, dict[str, Route]], Array]
+
+LEAST: dict[Objective, Least] = {"step_time": least_seconds, "traffic": least_bytes}
+"""What bounds each objective from below; memory is known without pricing."""
+MOST = 1 << 19
+"""Reckonings beyond which floors cost more than they save."""
+
+
+@dataclass(frozen=True)
+class Floors:
+    """What each cause of work takes at least, by what moves it."""
+
+    problem: Problem
+    causes: Array
+    """(tuples of degrees, micro-batches, recomputes, D, 4); see `models.cost.floor`."""
+
+    def of(self, table: LayoutTable, degrees: IntVector) -> Array:
+        """Floor of the objective, (N,), for layouts and their tuples of degrees."""
+        domains = self.problem.domains
+        batch = np.searchsorted(np.array(domains.micro_batch), table.micro_batch)
+        again = np.searchsorted(np.array(domains.recompute), table.recompute)
+        return on_step(self.causes[degrees, batch, again], table, self.problem.setting)
+
+
+def floors(problem: Problem, cells: Cells, objective: Objective) -> Floors | None:
+    """Return the floors of every tuple of degrees; nothing where they would not pay."""
+    inner = len(problem.domains.micro_batch) * len(problem.domains.recompute)
+    if objective not in LEAST or not len(cells) or len(cells.degrees) * inner > MOST:
+        return None
+    every = np.arange(len(cells.degrees))
+    pairs = pairs_of(cells, every, every)
+    placement, first = _placements(problem, cells.degrees, pairs.row, pairs.order)
+    if len(first) * inner > MOST:
+        return None
+    causes = _causes(problem, cells.degrees.take(pairs.row[first]), pairs.order[first], LEAST[objective])
+    both, _ = numbered([pairs.row, placement])
+    row, placement = pairs.row[both], placement[both]
+    starts = np.flatnonzero(np.diff(row, prepend=-1))
+    return Floors(problem, np.minimum.reduceat(causes[placement], starts, axis=0))
+
+
+def _placements(
+    problem: Problem, degrees: Degrees, row: IntVector, order: IntVector
+) -> tuple[IntVector, IntVector]:
+    """Return the placement of a layer's groups for each pair of degrees and order, and a pair of each."""
+    columns: list[list[NDArray[np.int64] | Array]] = []
+    for start in range(0, len(row), ROWS):
+        part = slice(start, start + ROWS)
+        table = _layouts(problem, degrees.take(row[part]), order[part], 0, 0)
+        placed = routes(table, problem.setting)
+        found: list[NDArray[np.int64] | Array] = [table.tp, table.cp, table.ep, table.etp]
+        for name in LAYERED:
+            for facts in vars(placed[name]).values() if name in placed else ():
+                found += [facts] if facts.ndim == 1 else list(facts.T)
+        columns.append(found)
+    first, placement = numbered([np.concatenate(column) for column in zip(*columns, strict=True)])
+    return placement, first
+
+
+def _causes(problem: Problem, degrees: Degrees, order: IntVector, least: Least) -> Array:
+    """Reckon every micro-batch and recompute of some placements, (placements, …, D, 4)."""
+    domains = problem.domains
+    shape = (len(degrees), len(domains.micro_batch), len(domains.recompute))
+    which, batch, again = (place.reshape(-1) for place in np.indices(shape))
+    blocks = []
+    for start in range(0, len(which), ROWS):
+        part = slice(start, start + ROWS)
+        chosen = (np.array(values)[place[part]] for values, place in (
+            (domains.micro_batch, batch), (domains.recompute, again)))  # fmt: skip
+        table = _layouts(problem, degrees.take(which[part]), order[which[part]], *chosen)
+        blocks.append(least(table, problem.setting, routes(table, problem.setting)))
+    return np.concatenate(blocks).reshape(*shape, -1, CAUSES)
+
+
+def _layouts(
+    problem: Problem,
+    degrees: Degrees,
+    order: IntVector,
+    micro_batch: IntVector | int,
+    recompute: IntVector | int,
+) -> LayoutTable:
+    """Return layouts of which only what moves a layer matters."""
+    zero = np.zeros(len(degrees), dtype=np.int64)
+    rest = cells_to_table(problem, degrees, zero, zero, zero + 1, zero + micro_batch, zero + recompute)
+    return replace(rest, order=order)
+
+
+def numbered(columns: list[NDArray[np.int64] | Array]) -> tuple[IntVector, IntVector]:
+    """Return the first row of each distinct tuple of values, and the number of each row's tuple.
+
+    >>> [part.tolist() for part in numbered([np.array([3, 1, 3]), np.array([0.5, 0.5, 0.5])])]
+    [[1, 0], [1, 0, 1]]
+    """
+    code, size = np.zeros(len(columns[0]), dtype=np.int64), 1
+    for column in columns:
+        if len(column) and (column == column[0]).all():
+            continue
+        values, place = np.unique(column, return_inverse=True)
+        if size * len(values) >= 1 << 62:
+            _, code = np.unique(code, return_inverse=True)
+            size = int(code.max()) + 1
+        code, size = code * len(values) + place, size * len(values)
+    _, first, number = np.unique(code, return_index=True, return_inverse=True)
+    return first, number
