@@ -50,20 +50,11 @@ CASES: dict[str, dict[str, Any]] = {
     },
     "405b, 131,072": {"model": "llama-3.1-405b", "cluster": "dgx-h100", "gpus": 131_072, "run": (8192, 2048)},
     "kimi-k2, 110,880": {"model": "kimi-k2", "cluster": "dgx-h100", "gpus": 110_880, "run": (4096, 443_520)},
-    "405b, 16,384, all orders": {
-        "model": "llama-3.1-405b",
-        "cluster": "dgx-h100",
-        "gpus": 16384,
-        "run": (8192, 2048),
-        "constraints": {"rank_orders": "all"},
-    },
-    "deepseek-v3, 2,048, all orders": {
-        "model": "deepseek-v3",
-        "cluster": "h800-8x400g",
-        "gpus": 2048,
-        "run": (4096, 16384),
-        "constraints": {"rank_orders": "all"},
-    },
+    "kimi-k2, 98,304": {"model": "kimi-k2", "cluster": "dgx-h100", "gpus": 98_304, "run": (4096, 393_216)},
+    "kimi-k2, 100,000": {"model": "kimi-k2", "cluster": "dgx-h100", "gpus": 100_000, "run": (4096, 400_000)},
+}
+CASES |= {
+    f"{name}, all orders": case | {"constraints": {"rank_orders": "all"}} for name, case in CASES.items()
 }
 """Questions by name; `run` is the sequence length and the global batch."""
 COLUMNS = ("cpu_s", "wall_s", "peak_rss_mb", "enumerated", "fit")

@@ -5,7 +5,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from models.base import Schema
-from models.layout import Axis, Layout
+from models.layout import Axis, Layout, RankOrder
 
 
 class StageMemory(Schema):
@@ -106,6 +106,30 @@ class TierLoad(Schema):
     """The same as a part of the step."""
 
 
+class HostLoop(Schema):
+    """Steps through a list: `count` of them, each `stride` hosts on."""
+
+    stride: int
+    count: int
+
+
+class HostOrder(Schema):
+    """How a stock launcher realises a rank order it does not know: by the order the hosts are listed in."""
+
+    launch_order: RankOrder | None = None
+    """The stock rank order to launch with; null where no order of hosts does."""
+    hosts: tuple[int, ...] | None = None
+    """Hosts in the order to list them, numbered from 0 as they stand now; null beyond 64 (see `loops`)."""
+    loops: tuple[HostLoop, ...] | None = None
+    """The same as nested loops, the first running fastest: a host is the sum of its steps."""
+    gpu_order: tuple[int, ...] | None = None
+    """GPUs of each host in the order to make them visible; null where they stay as they are."""
+    why: str | None = None
+    """Why no order of hosts does; null where one does."""
+    note: str
+    """All of it in a sentence."""
+
+
 class Candidate(Schema):
     """A layout and everything it costs."""
 
@@ -124,6 +148,8 @@ class Candidate(Schema):
     traffic: tuple[DimensionTraffic, ...]
     tiers: tuple[TierLoad, ...] = ()
     """Every tier of the cluster, innermost first."""
+    host_order: HostOrder | None = None
+    """How to start a rank order that no stock launcher starts; null where one does as it is."""
     warnings: tuple[str, ...] = ()
 
 
@@ -133,6 +159,8 @@ class RankedCandidate(Candidate):
     rank: int
     variants: int
     """Other layouts of the same (tp, cp, pp, dp, ep) that fit."""
+    ties: tuple[RankOrder, ...] = ()
+    """Other rank orders searched under which this very layout takes the same time; they make other groups."""
 
 
 class Space(Schema):

@@ -63,7 +63,7 @@ def search(request: SearchRequest, resolved: Resolved, stop: threading.Event | N
         shortlist=places,
         space=_space(census, scored, solution, clock),
         conflict=_conflict(request, resolved, problem, census, bounds, clock) if nothing and bounds else None,
-        assumptions=assumptions(request, resolved, problem),
+        assumptions=assumptions(request, resolved, problem, places),
         warnings=resolved.warnings,
         version=versions(problem.setting),
     )

@@ -8,25 +8,27 @@ from models.cost.setting import Setting
 from models.cost.stages import balanced_split
 from models.cost.table import LayoutTable
 from models.estimate import Assumption, Candidate, RankedCandidate, Version
-from models.layout import LAUNCHABLE_ORDERS, Layout
+from models.layout import Layout
 from models.request import SearchRequest
 from search import derive
 from search.best import Kept
-from search.domains import Order
-from search.orders import FACTS, facts_of, groups_key
+from search.host_order import host_order
 from search.problem import Problem
 from search.score import Score
+from search.ties import ties
 
 
 def shortlist(problem: Problem, best: Kept | None, scored: Score) -> tuple[RankedCandidate, ...]:
     """Return the ranked rows as full reports."""
     if best is None:
         return ()
+    tied = ties(problem, best.table)
     return tuple(
         RankedCandidate(
             **dict(priced(layout_of(problem, best.table, row), problem.setting)),
             rank=row + 1,
             variants=int(scored.fit_of_shape[best.shape[row]]) - 1,
+            ties=tied[row],
         )
         for row in range(len(best.table))
     )
@@ -41,31 +43,26 @@ def layout_of(problem: Problem, table: LayoutTable, row: int) -> Layout:
 
 
 def priced(layout: Layout, setting: Setting) -> Candidate:
-    """Return the full report of a layout, with a warning where no stock launcher starts it."""
+    """Return the full report of a layout; how to start it where no stock launcher does as it is."""
     report = candidate(layout, setting)
-    if launchable(layout, moe=setting.architecture.moe is not None):
+    moe = setting.architecture.moe is not None
+    placed = host_order(layout, setting.cluster.gpus_per_node, moe=moe)
+    if placed is None:
         return report
     order = "-".join(layout.rank_order)
-    warning = f"No stock launcher starts the rank order {order}: the ranks must be placed by a hostfile."
-    return report.model_copy(update={"warnings": (*report.warnings, warning)})
+    warning = f"No stock launcher starts the rank order {order} by itself. {placed.note}"
+    return report.model_copy(update={"host_order": placed, "warnings": (*report.warnings, warning)})
 
 
-def launchable(layout: Layout, *, moe: bool) -> bool:
-    """Whether a stock launcher makes the same groups."""
-    facts = facts_of(0) | {name: getattr(layout, name) > 1 for name in FACTS if "=" not in name}
-
-    def key(order: Order) -> tuple[Order, Order]:
-        return groups_key(order, facts, moe)
-
-    return key(layout.rank_order) in {key(order) for order in LAUNCHABLE_ORDERS}
-
-
-def assumptions(request: SearchRequest, resolved: Resolved, problem: Problem) -> tuple[Assumption, ...]:
+def assumptions(
+    request: SearchRequest, resolved: Resolved, problem: Problem, places: tuple[RankedCandidate, ...]
+) -> tuple[Assumption, ...]:
     """Return every default that moved the answer: the question's, the space's, the derived knobs."""
     return (
         *resolved.assumptions,
         *_caps(problem),
         *_tried(request, problem),
+        *_tied(places),
         *derive.assumptions(request.constraints),
     )
 
@@ -103,6 +100,15 @@ def _tried(request: SearchRequest, problem: Problem) -> list[Assumption]:
         for name, value in found.items()
         if silent[name]
     ]
+
+
+def _tied(places: tuple[RankedCandidate, ...]) -> list[Assumption]:
+    """How rank orders that take the same time were told apart, where there are any."""
+    if not any(place.ties for place in places):
+        return []
+    why = "tie-break: rank orders with the same step time (`ties`) stand in the order they are tried"
+    order = "tp-cp-ep-dp-pp, tp-cp-ep-pp-dp, those that end in pp, the rest"
+    return [Assumption(field="/layout/rank_order", value=order, why=why)]
 
 
 def versions(setting: Setting) -> Version:

@@ -25,8 +25,8 @@ Least = Callable[[LayoutTable, Setting, dict[str, Route]], Array]
 
 LEAST: dict[Objective, Least] = {"step_time": least_seconds, "traffic": least_bytes}
 """What bounds each objective from below; memory is known without pricing."""
-MOST = 1 << 19
-"""Reckonings beyond which floors cost more than they save."""
+MOST = 1 << 22
+"""Floors beyond which they would cost more than they save."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class Floors:
     """What each cause of work takes at least, by what moves it."""
 
     problem: Problem
+    at: IntVector
+    """Row of `causes` that belongs to each tuple of degrees."""
     causes: Array
     """(tuples of degrees, micro-batches, recomputes, D, 4); see `models.cost.floor`."""
 
@@ -42,16 +44,16 @@ class Floors:
         domains = self.problem.domains
         batch = np.searchsorted(np.array(domains.micro_batch), table.micro_batch)
         again = np.searchsorted(np.array(domains.recompute), table.recompute)
-        return on_step(self.causes[degrees, batch, again], table, self.problem.setting)
+        return on_step(self.causes[self.at[degrees], batch, again], table, self.problem.setting)
 
 
-def floors(problem: Problem, cells: Cells, objective: Objective) -> Floors | None:
-    """Return the floors of every tuple of degrees; nothing where they would not pay."""
+def floors(problem: Problem, cells: Cells, found: NDArray[np.bool_], objective: Objective) -> Floors | None:
+    """Return the floors of every tuple of degrees with a cell found; nothing where they would not pay."""
+    used = np.unique(cells.row[found])
     inner = len(problem.domains.micro_batch) * len(problem.domains.recompute)
-    if objective not in LEAST or not len(cells) or len(cells.degrees) * inner > MOST:
+    if objective not in LEAST or not len(used) or len(used) * inner > MOST:
         return None
-    every = np.arange(len(cells.degrees))
-    pairs = pairs_of(cells, every, every)
+    pairs = pairs_of(cells, np.arange(len(cells.degrees)), used)
     placement, first = _placements(problem, cells.degrees, pairs.row, pairs.order)
     if len(first) * inner > MOST:
         return None
@@ -59,7 +61,9 @@ def floors(problem: Problem, cells: Cells, objective: Objective) -> Floors | Non
     both, _ = numbered([pairs.row, placement])
     row, placement = pairs.row[both], placement[both]
     starts = np.flatnonzero(np.diff(row, prepend=-1))
-    return Floors(problem, np.minimum.reduceat(causes[placement], starts, axis=0))
+    at = np.full(len(cells.degrees), -1)
+    at[row[starts]] = np.arange(len(starts))
+    return Floors(problem, at, np.minimum.reduceat(causes[placement], starts, axis=0))
 
 
 def _placements(
@@ -85,13 +89,18 @@ def _causes(problem: Problem, degrees: Degrees, order: IntVector, least: Least) 
     domains = problem.domains
     shape = (len(degrees), len(domains.micro_batch), len(domains.recompute))
     which, batch, again = (place.reshape(-1) for place in np.indices(shape))
+    placed = routes(_layouts(problem, degrees, order, 0, 0), problem.setting)
     blocks = []
     for start in range(0, len(which), ROWS):
-        part = slice(start, start + ROWS)
-        chosen = (np.array(values)[place[part]] for values, place in (
-            (domains.micro_batch, batch), (domains.recompute, again)))  # fmt: skip
-        table = _layouts(problem, degrees.take(which[part]), order[which[part]], *chosen)
-        blocks.append(least(table, problem.setting, routes(table, problem.setting)))
+        row = which[start : start + ROWS]
+        sizes = np.array(domains.micro_batch, dtype=np.int64)[batch[start : start + ROWS]]
+        kinds = np.array(domains.recompute, dtype=np.int64)[again[start : start + ROWS]]
+        table = _layouts(problem, degrees.take(row), order[row], sizes, kinds)
+        same = {
+            name: replace(route, **{fact: value[row] for fact, value in vars(route).items()})
+            for name, route in placed.items()
+        }
+        blocks.append(least(table, problem.setting, same))
     return np.concatenate(blocks).reshape(*shape, -1, CAUSES)
 
 

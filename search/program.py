@@ -5,6 +5,8 @@ leaves the domain, a pair it refuses becomes an enforced domain. Knobs inside a 
 micro-batches) are projected away: what remains is which dp a schedule can run with at each pp.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from ortools.sat.python import cp_model
 
@@ -12,13 +14,12 @@ from models.cost.table import INTERLEAVED, NONE, IntVector
 from models.layout import SCHEDULES, LayoutChoice
 from search.bounds import Bounds
 from search.census import Cells
-from search.orders import facts_of
+from search.orders import FACTS, facts_of
 from search.problem import Problem
 from search.rules import DEGREE_RULES, INNER_RULES, Mask, Rule, experts_divide_stage, touches
-from search.variables import Variables
+from search.variables import Linear, Variables
 
-DEGREE_DECISIONS = ("pp", "tp", "cp", "dp", "etp", "ep")
-CELL_DECISIONS = (*DEGREE_DECISIONS, "schedule", "zero")
+CELL_DECISIONS = ("pp", "tp", "cp", "dp", "etp", "ep", "schedule", "zero")
 INNER_KNOBS = frozenset({"vpp", "micro_batch"})
 DEFINED = frozenset({experts_divide_stage})
 """Rules that hold by the way the products are defined."""
@@ -117,31 +118,41 @@ def cell_part(choice: LayoutChoice) -> dict[str, int] | None:
     return {name: SCHEDULES.index(v) if name == "schedule" else v for name, v in stated.items()}
 
 
-def demand_orders(variables: Variables, cells: Cells, *, choose: bool) -> None:
-    """Demand a legal rank order; where one is to be chosen, make it the decision `order`."""
-    program = variables.program
+def demand_orders(variables: Variables, cells: Cells) -> None:
+    """Demand degrees that have a legal rank order."""
     without = [code for code, found in cells.orders.items() if not found.legal]
-    if not choose and not without:
+    if not without:
         return
     facts = variables.facts()
     for code in without:
-        program.add_bool_or([~facts[name] if true else facts[name] for name, true in facts_of(code).items()])
-    if choose:
-        _choose_order(variables, cells, facts)
+        literals = [~facts[name] if true else facts[name] for name, true in facts_of(code).items()]
+        variables.program.add_bool_or(literals)
 
 
-def _choose_order(variables: Variables, cells: Cells, facts: dict[str, cp_model.LiteralT]) -> None:
-    program = variables.program
-    some = {code: len(found.legal) for code, found in cells.orders.items() if found.legal}
-    most = max(some.values(), default=1)
-    order = program.new_int_var(0, most - 1, "order")
-    variables.add("order", order, tuple(range(most)))
-    pattern = {code: program.new_bool_var(f"pattern={code}") for code in some}
+@dataclass(frozen=True)
+class OrderProgram:
+    """The program that decides rank orders: a pattern of the degrees' facts, and one of its legal orders."""
+
+    program: cp_model.CpModel
+    decisions: list[cp_model.IntVar]
+    code: Linear
+    """The facts as bits, and the place of the order among the pattern's above them."""
+
+
+def order_program(legal: dict[int, int]) -> OrderProgram:
+    """Return the program of some patterns, each with how many legal orders it has."""
+    program = cp_model.CpModel()
+    facts = {name: program.new_bool_var(name) for name in FACTS}
+    order = program.new_int_var(0, max(legal.values(), default=1) - 1, "order")
+    pattern = {code: program.new_bool_var(f"pattern={code}") for code in legal}
     program.add_exactly_one(pattern.values())
     for code, literal in pattern.items():
         same = [facts[name] if true else ~facts[name] for name, true in facts_of(code).items()]
         program.add_bool_and(same).only_enforce_if(literal)
-    program.add(order <= sum((some[code] - 1) * literal for code, literal in pattern.items()))
+    program.add(order <= sum((legal[code] - 1) * literal for code, literal in pattern.items()))
+    scales = [1 << place for place in range(len(FACTS) + 1)]
+    packed = cp_model.LinearExpr.weighted_sum([*facts.values(), order], scales)
+    return OrderProgram(program, [*facts.values(), order], packed)
 
 
 def _restrict(variables: Variables, name: str, values: IntVector, when: list[cp_model.LiteralT]) -> None:

@@ -1,8 +1,9 @@
 """Enumerate every solution within the time there is, and read them back.
 
-Two programs share the degrees: one decides degrees, ZeRO and schedule under the memory bound,
-the other degrees and rank order. No rule ties a rank order to ZeRO or schedule, so their join on
-the degrees is the whole space. Both are compared with what numpy counted.
+Two programs share what rank orders depend on, the *pattern* of the degrees (`search.orders`): one
+decides degrees, ZeRO and schedule under the memory bound, the other a pattern and a rank order. No rule
+ties a rank order to anything else, so their join on the pattern is the whole space. Both are compared
+with what numpy counted.
 """
 
 from array import array
@@ -16,12 +17,12 @@ from ortools.sat.python import cp_model
 from search.bounds import Bounds
 from search.census import Cells, Census, spread
 from search.clock import Clock
+from search.orders import FACTS
 from search.packing import DEGREE_PARTS, Packing, degree_columns
 from search.problem import Problem
 from search.program import (
     CELL_DECISIONS,
     DEFINED,
-    DEGREE_DECISIONS,
     Values,
     candidate_values,
     cell_part,
@@ -30,6 +31,7 @@ from search.program import (
     demand_memory,
     demand_orders,
     demand_pairs,
+    order_program,
 )
 from search.rules import DEGREE_RULES, INNER_RULES, touches
 from search.variables import Linear, Variables
@@ -73,7 +75,7 @@ def enumerate_cells(problem: Problem, census: Census, bounds: Bounds | None, clo
     if not all(values.values()):
         _compared([], nothing.astype(np.int64), expected, complete=True)
         return Solution(nothing, True, _name(cp_model.INFEASIBLE))
-    orders, ordered = _orders(problem, cells, values, clock)
+    orders, ordered = _orders(cells, clock)
     alone = [{**values, "pp": (pp,)} for pp in values["pp"]]
     parts = alone if np.count_nonzero(expected) > SLICED else [values]
     runs = [_cells(problem, cells, bounds, part, values, clock) for part in parts]
@@ -103,34 +105,36 @@ def _cells(problem: Problem, cells: Cells, bounds: Bounds, part: Values, values:
     demanded = demand_pairs(variables, problem, CELL_DECISIONS) | demand_inner_choice(variables, problem)
     left = {rule for rule in (*DEGREE_RULES, *INNER_RULES) if len(touches(rule)) > 1} - demanded - DEFINED
     assert not left, f"no program demands {left}"
-    demand_orders(variables, cells, choose=False)
+    demand_orders(variables, cells)
     demand_forbidden(variables, problem.forbidden)
     demand_memory(variables, cells, bounds, problem.setting.memory_limit_bytes)
-    return _enumerate(variables, _packing(problem, values), (*DEGREE_PARTS, "schedule", "zero"), clock)
+    parts = (*DEGREE_PARTS, "schedule", "zero")
+    decisions = [variables[name] for name in parts if name in variables]
+    return _enumerate(
+        variables.program, decisions, _packing(problem, values).expression(variables, parts), clock
+    )
 
 
-def _orders(problem: Problem, cells: Cells, values: Values, clock: Clock) -> tuple[bool, NDArray[np.bool_]]:
-    """Enumerate degrees and rank orders; tell whether all, and which degrees have all their orders."""
-    variables = Variables(problem, {name: values[name] for name in DEGREE_DECISIONS})
-    demand_pairs(variables, problem, DEGREE_DECISIONS)
-    demand_orders(variables, cells, choose=True)
-    packing = _packing(problem, {**values, "order": variables.values["order"]})
-    run = _enumerate(variables, packing, (*DEGREE_PARTS, "order"), clock)
-    row = np.repeat(np.arange(len(cells.degrees)), cells.legal)
-    columns = {name: column[row] for name, column in degree_columns(cells.degrees).items()}
-    columns["order"] = spread(np.zeros_like(cells.legal), cells.legal)
-    codes = packing.codes(columns, (*DEGREE_PARTS, "order"))
+def _orders(cells: Cells, clock: Clock) -> tuple[bool, NDArray[np.bool_]]:
+    """Enumerate each pattern's rank orders; tell whether all, and which degrees have all their orders."""
+    legal = {code: len(found.legal) for code, found in cells.orders.items() if found.legal}
+    decided = order_program(legal)
+    run = _enumerate(decided.program, decided.decisions, decided.code, clock)
+    patterns = np.array(list(legal), dtype=np.int64)
+    count = np.array(list(legal.values()), dtype=np.int64)
+    codes = np.repeat(patterns, count) + (spread(np.zeros_like(count), count) << len(FACTS))
     seen = _compared([run.codes], codes, codes >= 0, complete=run.complete)
-    missing = np.bincount(row[~seen], minlength=len(cells.degrees))
-    return run.complete, missing == 0
+    missing = np.bincount(np.repeat(patterns, count)[~seen], minlength=1 << len(FACTS))
+    return run.complete, missing[cells.pattern] == 0
 
 
-def _enumerate(variables: Variables, packing: Packing, parts: Sequence[str], clock: Clock) -> Run:
+def _enumerate(
+    program: cp_model.CpModel, decisions: Sequence[cp_model.IntVar], code: Linear, clock: Clock
+) -> Run:
     """Enumerate one program's solutions as codes, in a fixed order on one worker."""
-    program, solver = variables.program, cp_model.CpSolver()
-    reader = _Reader(packing.expression(variables, parts), clock)
-    searched = [variables[name] for name in parts if name in variables]
-    program.add_decision_strategy(searched, cp_model.CHOOSE_FIRST, cp_model.SELECT_MIN_VALUE)
+    solver = cp_model.CpSolver()
+    reader = _Reader(code, clock)
+    program.add_decision_strategy(decisions, cp_model.CHOOSE_FIRST, cp_model.SELECT_MIN_VALUE)
     solver.parameters.num_workers = 1
     solver.parameters.catch_sigint_signal = False
     solver.parameters.search_branching = cp_model.FIXED_SEARCH

@@ -66,10 +66,6 @@ class Variables:
         """Return the place of a decision's value among some values, as a sum of literals."""
         return sum(among.index(value) * self.is_(name, value) for value in self.values[name])
 
-    def add(self, name: str, variable: cp_model.IntVar, values: tuple[int, ...]) -> None:
-        """Add a decision that only one of the programs makes."""
-        self._of[name], self.values[name] = variable, values
-
     def facts(self) -> dict[str, Literal]:
         """Return the facts that rank orders depend on, as literals (see `search.orders`)."""
         found = {name: self._more_than_one(name) for name in FACTS if "=" not in name}

@@ -11,11 +11,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from models.estimate import Assumption, Candidate, Memory, RankedCandidate, SearchAnswer, Space
+from models.estimate import Assumption, Candidate, HostOrder, Memory, RankedCandidate, SearchAnswer, Space
 from models.layout import Axis, Layout
 
 PIPE_WIDTH = 240
 """Columns written to where there is no terminal and COLUMNS does not say."""
+
+MOST_TIES = 4
+"""Rank orders of a tie that are named."""
 
 
 def console() -> Console:
@@ -76,6 +79,8 @@ def print_search(console: Console, answer: SearchAnswer) -> None:
     else:
         line(console, "No layout fits.", "bold")
     line(console, _space(answer.space, answer.outcome))
+    for tie in _ties(answer.shortlist):
+        line(console, tie)
     if answer.conflict:
         _print_conflict(console, answer)
     print_notes(console, answer.assumptions, (*answer.warnings, *_row_warnings(answer.shortlist)))
@@ -92,9 +97,37 @@ def _shortlist(rows: Sequence[RankedCandidate]) -> list[Column]:
         Column("peak/limit GB", [peak(r.memory) for r in rows]),
         Column("fullest stage", [str(r.memory.peak_stage) for r in rows]),
         Column("variants", [str(r.variants) for r in rows]),
+        *_start(rows),
         Column("busiest link", [_busiest(r) for r in rows], left=True),
         Column("where the time goes", [_parts(r) for r in rows], left=True),
     ]
+
+
+def _start(rows: Sequence[RankedCandidate]) -> list[Column]:
+    """How each layout starts, where some rank order is not a stock launcher's."""
+    if not any(row.host_order for row in rows):
+        return []
+    return [Column("starts with", [_starts_with(row.host_order) for row in rows], left=True)]
+
+
+def _starts_with(order: HostOrder | None) -> str:
+    """What a rank order takes to start, in a word or two."""
+    if order is None:
+        return "stock order"
+    if order.launch_order is None:
+        return "no stock launcher"
+    return "hosts reordered" if order.gpu_order is None else "hosts and GPUs reordered"
+
+
+def _ties(rows: Sequence[RankedCandidate]) -> list[str]:
+    """Rank orders that take the same time, each set with the places it stands at."""
+    places: dict[str, list[str]] = {}
+    for row in rows:
+        if row.ties:
+            orders = ", ".join("-".join(order) for order in row.ties[:MOST_TIES])
+            more = f" and {len(row.ties) - MOST_TIES} more" if len(row.ties) > MOST_TIES else ""
+            places.setdefault(orders + more, []).append(f"#{row.rank}")
+    return [f"{', '.join(at)}: the same time under {orders}" for orders, at in places.items()]
 
 
 def _layout_columns(rows: Sequence[Layout]) -> list[Column]:

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 
+from models.cost import candidate
 from models.errors import InvalidField
 from models.layout import LAUNCHABLE_ORDERS, LayoutChoice
 from models.request import Constraints, Range
@@ -65,7 +66,48 @@ def test_an_order_no_launcher_starts_is_marked():
     marked = [any("rank order" in w for w in place.warnings) for place in told.shortlist]
     for place, mark in zip(told.shortlist, marked, strict=True):
         assert mark is (place.layout.dp > 1 and place.layout.tp * place.layout.cp > 1)
+        assert mark is (place.host_order is not None)
+        assert not mark or place.host_order.note in place.warnings[-1]
     assert any(marked)
+
+
+def test_outer_orders_that_tie_on_a_flat_fabric_are_told_as_ties():
+    """With TP 8 filling the node every other group crosses the one network: dp and pp may change places."""
+    told = asked(Question(DENSE, 64, 64, constraints=Constraints(tp=8)), top_k=1000)
+    both = [place for place in told.shortlist if place.layout.dp > 1 and place.layout.pp > 1]
+    assert len(both) > 1
+    for place in told.shortlist:
+        expected = (LAUNCHABLE_ORDERS[1],) if place in both else ()
+        assert place.ties == expected
+        assert place.layout.rank_order == LAUNCHABLE_ORDERS[0]
+    (rule,) = (a for a in told.assumptions if a.field == "/layout/rank_order")
+    assert "tie-break" in rule.why
+
+
+def test_orders_that_take_another_time_are_no_ties():
+    """With TP 2 in nodes of 8 the order decides what else is inside the node."""
+    told = asked(Question(DENSE, 16, 16, constraints=Constraints(tp=2, pp=2, cp=1, zero=0)), top_k=1000)
+    assert told.shortlist
+    assert all(place.ties == () for place in told.shortlist)
+    assert not [a for a in told.assumptions if a.field == "/layout/rank_order"]
+
+
+def test_ties_are_priced_apart_and_agree_with_evaluate():
+    question = Question(MOE, 16, 16, constraints=Constraints(rank_orders="all", zero=1, micro_batch=1))
+    told = asked(question, top_k=20)
+    setting = question.setting()
+    assert any(place.ties for place in told.shortlist)
+    for place in told.shortlist:
+        for order in place.ties:
+            other = candidate(place.layout.model_copy(update={"rank_order": order}), setting)
+            assert other.step_time_s == pytest.approx(place.step_time_s, rel=1e-9)
+
+
+def test_a_forbidden_order_is_no_tie():
+    constraints = Constraints(tp=8, forbid=(LayoutChoice(rank_order=LAUNCHABLE_ORDERS[1], pp=2),))
+    told = asked(Question(DENSE, 64, 64, constraints=constraints), top_k=1000)
+    assert {place.layout.pp for place in told.shortlist if place.layout.dp > 1 and place.ties} >= {4}
+    assert not [place for place in told.shortlist if place.layout.pp == 2 and place.ties]
 
 
 def test_a_rank_order_that_leaves_out_an_axis_is_refused_wherever_it_stands():

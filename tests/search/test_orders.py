@@ -34,19 +34,19 @@ def pattern_of(degrees):
 
 @pytest.mark.parametrize("moe", [True, False], ids=["moe", "dense"])
 @pytest.mark.parametrize(
-    "gpus", [8, 12, 24, pytest.param(36, marks=pytest.mark.long), pytest.param(60, marks=pytest.mark.long)]
+    "gpus",
+    [7, 8, 9, 12, 15, 18, 24] + [pytest.param(gpus, marks=pytest.mark.long) for gpus in (27, 30, 36, 45, 60)],
 )
 def test_orders_merge_exactly_where_they_make_the_same_groups_of_ranks(gpus, moe):
-    for degrees in degree_tuples(gpus, 12 if moe else 1):
+    """Of any two orders, those with one key make one set of groups, those with two keys two."""
+    for degrees in degree_tuples(gpus, 180 if moe else 1):
         pattern = pattern_of(degrees)
-        first = {}
+        by_groups, by_key = {}, {}
         for index, order in enumerate(ORDERS):
-            first.setdefault(all_groups(degrees, moe, order), index)
-        assert order_choices(pattern, moe, ORDERS).distinct == len(first)
-        keys = {}
-        for index, order in enumerate(ORDERS):
-            keys.setdefault(groups_key(order, facts_of(pattern), moe), index)
-        assert list(keys.values()) == list(first.values())
+            by_groups.setdefault(all_groups(degrees, moe, order), []).append(index)
+            by_key.setdefault(groups_key(order, facts_of(pattern), moe), []).append(index)
+        assert list(by_key.values()) == list(by_groups.values())
+        assert order_choices(pattern, moe, ORDERS).distinct == len(by_groups)
 
 
 @pytest.mark.parametrize("gpus", [8, 12, 16, 24])
