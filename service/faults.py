@@ -9,6 +9,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from models.errors import Fault, LayoutError, UnknownEntry
+from service.accept import NotAcceptable
 from service.body import BadBody
 from service.problem import MEDIA_TYPE, OUR_FAULT, FaultDetail, Problem, kind
 from service.sentences import echo
@@ -72,6 +73,10 @@ def install(app: FastAPI) -> None:
     def bodies(_: Request, error: BadBody) -> JSONResponse:
         leave = {"Connection": "close"} if error.status == 408 else None
         return answer(problem(error.status, error.faults), leave)
+
+    @app.exception_handler(NotAcceptable)
+    def forms(_: Request, error: NotAcceptable) -> JSONResponse:
+        return answer(problem(406, [error.fault]))
 
     @app.exception_handler(Busy)
     def queue(_: Request, error: Busy) -> JSONResponse:

@@ -40,6 +40,7 @@ KINDS: dict[int, tuple[str, str]] = {
     400: ("unreadable-body", "The body cannot be read"),
     404: ("not-found", "Nothing of that name"),
     405: ("method-not-allowed", "The path does not take this method"),
+    406: ("not-acceptable", "The answer has no form that is accepted"),
     408: ("body-too-slow", "The body did not arrive in time"),
     413: ("too-large", "The body is too large"),
     415: ("unsupported-media-type", "The body is not JSON"),
