@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from models.cost.apportion import apportion
+from models.cost.closing_traffic import Closing
 from models.cost.collective_time import ALGORITHMS
 from models.cost.price import sent_bytes
 from models.cost.routes import wire
@@ -14,12 +16,19 @@ from models.cost.step_time import StepTime, Traffic
 from models.cost.table import RING, ULYSSES, LayoutTable
 from models.cost.traffic import LayerTraffic
 from models.estimate import DimensionTraffic, TierTraffic
+from models.layout import Axis
 
 Array = NDArray[np.float64]
 
 WAITS = {"tp": True, "cp": True, "ep": True, "pp": False, "dp": False}
 """Whether compute waits for a dimension by its nature: each layer needs TP, CP and EP; PP and DP
 have other micro-batches or layers to run behind."""
+
+CLOSING: dict[Axis, str] = {
+    "pp": "all_reduce of the shared embedding",
+    "dp": "all_reduce of the gradient norm",
+}
+"""Operations that close a step, by the dimension they are told under."""
 
 
 def dimension_traffic(
@@ -44,7 +53,7 @@ def dimension_traffic(
     running = tuple(
         DimensionTraffic(
             dimension=name,
-            operation=_operation(name, table),
+            operation=operation(name, table),
             algorithm=_algorithm(name, traffic),
             per_step=counts[name],
             message_bytes=round(float(messages[name][0])),
@@ -62,14 +71,11 @@ def dimension_traffic(
 
 def _closing(traffic: Traffic, setting: Setting) -> tuple[DimensionTraffic, ...]:
     """The all-reduce of an embedding two stages hold, and the gradient norm's, where there are any."""
-    each = (
-        ("pp", "all_reduce of the shared embedding", traffic.tied_embedding),
-        ("dp", "all_reduce of the gradient norm", traffic.gradient_norm),
-    )
+    closing: dict[Axis, Closing] = {"pp": traffic.tied_embedding, "dp": traffic.gradient_norm}
     return tuple(
         DimensionTraffic(
             dimension=name,
-            operation=operation,
+            operation=CLOSING[name],
             algorithm=ALGORITHMS[int(one.algorithm[0])],
             per_step=1,
             message_bytes=round(float(one.message[0])),
@@ -78,14 +84,14 @@ def _closing(traffic: Traffic, setting: Setting) -> tuple[DimensionTraffic, ...]
             exposed_s=float(one.seconds[0]),
             waits=True,
         )
-        for name, operation, one in each
+        for name, one in closing.items()
         if one.sent[0] > 0
     )
 
 
 def _tiers(sent: float, seconds: float, shares: Array, setting: Setting) -> dict[str, object]:
     """Split a dimension's bytes and seconds over the tiers so that the parts add up to the whole."""
-    whole = [round(sent * float(share)) for share in shares]
+    whole = apportion(round(sent), map(float, shares))
     busy = shares / wire(setting).bandwidth
     part = busy / busy.sum() * seconds if busy.sum() else busy
     tiers = tuple(
@@ -93,7 +99,7 @@ def _tiers(sent: float, seconds: float, shares: Array, setting: Setting) -> dict
         for tier, count, spent in zip(setting.cluster.tiers, whole, part, strict=True)
         if count
     )
-    return {"sent_bytes_per_gpu": sum(whole), "tiers": tiers}
+    return {"sent_bytes_per_gpu": round(sent), "tiers": tiers}
 
 
 def _shares(name: str, table: LayoutTable, stages: Stages, traffic: Traffic) -> Array:
@@ -158,7 +164,8 @@ def _algorithm(name: str, traffic: Traffic) -> str:
     return ALGORITHMS[int(traffic.dp.algorithm[heaviest][0, stage])]
 
 
-def _operation(name: str, table: LayoutTable) -> str:
+def operation(name: str, table: LayoutTable) -> str:
+    """Name what a dimension runs, for the first layout of a table."""
     if name == "tp":
         return "reduce_scatter+all_gather" if table.sequence_parallel[0] else "all_reduce"
     if name == "cp":
