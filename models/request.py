@@ -23,6 +23,7 @@ from models.layout import (
     Zero,
 )
 from models.stack import StackRequest
+from models.traffic_matrix import Level
 from models.workload import WorkloadRequest
 
 Profile = Literal["calibrated", "textbook"]
@@ -229,3 +230,10 @@ class EvaluateRequest(Schema):
     """Bytes kept free below the limit."""
     profile: Profile = "calibrated"
     """Coefficients of the cost model."""
+
+
+class TrafficRequest(EvaluateRequest):
+    """A question: who sends how much to whom in a step of this layout."""
+
+    level: Level = "gpu"
+    """Between GPUs, or between nodes (servers)."""

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.cost.collectives import hierarchical_shares, neighbour_shares, partner_shares
-from models.cost.matrix import group_matrix
 from models.cost.placement import Group, groups, members
 from models.cost.table import LayoutTable
 from models.hardware import Cluster, Tier
@@ -108,9 +107,3 @@ def test_every_share_adds_up_to_all_that_is_sent(inner, times, more):
     for shares in (partner_shares, hierarchical_shares, neighbour_shares):
         total = shares(nested).sum()
         assert total == pytest.approx(1.0 if nested[0, -1] > 1 else 0.0)
-
-
-def test_rows_of_the_traffic_matrix_are_what_each_gpu_sends():
-    matrix = group_matrix(group(4, 2), 16, 6.0)
-    assert matrix.sum(axis=1).tolist() == [6.0] * 16
-    assert matrix[0].nonzero()[0].tolist() == [2, 4, 6]

@@ -9,20 +9,21 @@ import pytest
 
 from models.architecture import Architecture, MixtureOfExperts
 from models.cost import activations as act
-from models.cost import candidate, schedule, state
+from models.cost import candidate, matrix_report, schedule, state
 from models.cost.collectives import all_gather_sent, all_reduce_sent, all_to_all_sent, reduce_scatter_sent
 from models.cost.compute import model_flops_utilisation
 from models.cost.context_balance import causal_blocks, imbalance
 from models.cost.flops import attention_flops, model_flops_per_token
-from models.cost.matrix import equal_local_rank_share, traffic_matrix
 from models.cost.parameters import count_parameters, padded_vocabulary
 from models.cost.placement import dense_strides, group_ranks
 from models.cost.routes import routes
+from models.cost.setting import Setting
 from models.cost.slices import tensor_slices
 from models.cost.table import CODES, LayoutTable
 from models.cost.traffic import cross_entropy_bytes, ep_traffic, key_value_bytes, tp_over_compute
 from models.cost.traffic_report import WAITS
 from models.estimate import Candidate
+from models.layout import Layout
 from tests.builders import GPT3, H100, LLAMA_405B, layout, setting, workload
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "golden" / "worked_numbers.json").read_text())
@@ -430,14 +431,24 @@ def test_tensor_slices_of_llama_405b():
     assert [list(cut.query), list(cut.key), list(cut.output)] == [row["wq"], row["wk"], row["wo"]]
 
 
+def between_servers(dimension: str, chosen: Layout, question: Setting) -> dict[tuple[int, int], int]:
+    """Bytes of one dimension, or of all, between GPUs of different 8-GPU servers."""
+    told = matrix_report(chosen, question, "gpu")
+    named = {one.dimension: one for one in told["dimensions"]} | {"all": told["sum"]}
+    cells = {(cell.from_, cell.to): cell.bytes for cell in named[dimension].cells}
+    return {pair: bytes_ for pair, bytes_ in cells.items() if pair[0] // 8 != pair[1] // 8}
+
+
 @pytest.mark.parametrize("row", rows("traffic_matrix"), ids=named)
 def test_traffic_between_two_servers(row):
     if "EP over all" in row["what"]:
-        table = LayoutTable.of([layout(DEEPSEEK_V3, 16, dp=16, ep=16)])
-        assert 1 - equal_local_rank_share(traffic_matrix(table, {"ep": 1.0}), 8) == row["share"]
+        chosen = layout(DEEPSEEK_V3, 16, dp=16, ep=16)
+        pairs = between_servers("ep", chosen, setting(DEEPSEEK_V3, gpus=16, workload=workload(4096, 16)))
+        assert sum(a % 8 != b % 8 for a, b in pairs) / len(pairs) == row["share"]
     else:
-        table = LayoutTable.of([layout(batch=16, tp=8, dp=2)])
-        assert equal_local_rank_share(traffic_matrix(table, {"tp": 1.0, "dp": 1.0}), 8) == row["share"]
+        chosen = layout(batch=16, tp=8, dp=2)
+        pairs = between_servers("all", chosen, setting(gpus=16, workload=workload(8192, 16)))
+        assert sum(a % 8 == b % 8 for a, b in pairs) / len(pairs) == row["share"]
 
 
 def test_tp_cp_and_ep_wait_and_pp_and_dp_do_not():
