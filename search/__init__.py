@@ -1,4 +1,4 @@
-"""Decide: which layouts of a training run fit, which is best, and what one layout costs."""
+"""Decide: which layouts of a training run fit, which is best, what one layout costs and whom it joins."""
 
 import threading
 
@@ -21,8 +21,9 @@ from search.relax import relaxations
 from search.rules import NAMES
 from search.score import Score, price_layouts, ranked
 from search.solve import Solution, enumerate_cells
+from search.traffic import traffic
 
-__all__ = ["evaluate", "search"]
+__all__ = ["evaluate", "search", "traffic"]
 
 
 def search(request: SearchRequest, resolved: Resolved, stop: threading.Event | None = None) -> SearchAnswer:

@@ -24,18 +24,29 @@ def evaluate(request: EvaluateRequest, resolved: Resolved) -> EvaluateAnswer:
         With every fault that leaves the figures without a meaning.
     """
     setting = setting_of(request, resolved)
-    knobs = completed(request.layout, setting.gpus)
-    faults = layout_faults(request, knobs, resolved)
-    if faults:
-        raise InvalidField(*faults)
-    layout = finished(request.layout, knobs, resolved)
+    layout = whole_layout(request, resolved)
     return EvaluateAnswer(
         candidate=priced(layout, setting),
         broken_rules=tuple(broken_rules(Case(layout, setting))),
-        assumptions=(*resolved.assumptions, *_assumptions(request.layout, layout)),
+        assumptions=(*resolved.assumptions, *knob_assumptions(request.layout, layout)),
         warnings=resolved.warnings,
         version=versions(setting),
     )
+
+
+def whole_layout(request: EvaluateRequest, resolved: Resolved) -> Layout:
+    """Return the layout a request states, what it leaves out at its default.
+
+    Raises
+    ------
+    InvalidField
+        With every fault that leaves the figures without a meaning.
+    """
+    knobs = completed(request.layout, resolved.gpus)
+    faults = layout_faults(request, knobs, resolved)
+    if faults:
+        raise InvalidField(*faults)
+    return finished(request.layout, knobs, resolved)
 
 
 def completed(choice: StatedLayout, gpus: int) -> Knobs:
@@ -69,8 +80,8 @@ def finished(choice: StatedLayout, knobs: Knobs, resolved: Resolved) -> Layout:
     )
 
 
-def _assumptions(choice: StatedLayout, layout: Layout) -> tuple[Assumption, ...]:
-    """Tell every knob the caller left out, at the value it took."""
+def knob_assumptions(choice: StatedLayout, layout: Layout) -> tuple[Assumption, ...]:
+    """Return every knob the caller left out, told at the value it took."""
     searched = (
         "tp",
         "cp",
