@@ -14,6 +14,10 @@ class Form(StrEnum):
     PNG = "image/png"
 
 
+PICTURES = {form: {"schema": {"type": "string", "format": "binary"}} for form in (Form.SVG, Form.PNG)}
+"""The pictures among an answer's forms, for OpenAPI."""
+VARIES = {"Vary": "Accept"}
+"""Headers of an answer whose form the caller chooses, JSON included."""
 RANGE = re.compile(r"(?P<type>[^\s;]+)\s*(?P<parameters>(;[^;]*)*)")
 QUALITY = re.compile(r"\s*q\s*=\s*(?P<q>0(\.\d{0,3})?|1(\.0{0,3})?)\s*", re.IGNORECASE)
 

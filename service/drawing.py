@@ -1,4 +1,8 @@
-"""A drawn figure as a response: the same figure gives the same bytes."""
+"""A drawn figure as a response: the same figure gives the same bytes.
+
+Import it where a picture is asked for: matplotlib takes as long to start as the rest of the service, and
+needs a directory it can write to, which a container may not have.
+"""
 
 from io import BytesIO
 from threading import Lock
@@ -7,14 +11,12 @@ import matplotlib
 from fastapi import Response
 from matplotlib.figure import Figure
 
-from service.accept import Form
+from service.accept import VARIES, Form
 
 matplotlib.rcParams["svg.hashsalt"] = "layout-search"  # ids in an SVG are random without one
 matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text: searchable, and a tenth of the bytes
 FORMATS = {Form.SVG: "svg", Form.PNG: "png"}
 PIXELS_PER_INCH = 120
-VARIES = {"Vary": "Accept"}
-"""Headers of an answer whose form the caller chooses, JSON included."""
 _one_at_a_time = Lock()
 """Matplotlib shares its fonts between figures, and is not safe to draw with in two threads."""
 
