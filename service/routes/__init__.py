@@ -1,5 +1,5 @@
 """HTTP paths, one file a family: a signature, a docstring that /docs shows, and one call."""
 
-from service.routes import catalogues, evaluate, operations, search
+from service.routes import catalogues, evaluate, operations, search, traffic
 
-ROUTERS = (search.router, evaluate.router, catalogues.router, operations.router)
+ROUTERS = (search.router, evaluate.router, traffic.router, catalogues.router, operations.router)

@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from models.estimate import EvaluateAnswer, SearchAnswer
+from models.traffic_matrix import TrafficAnswer
 from service.examples import Example, examples
 from service.importing import ImportedModel
 from tests.service.shapes import check_problem
@@ -11,6 +12,7 @@ from tests.service.shapes import check_problem
 ANSWERS = {
     "/v1/search": SearchAnswer,
     "/v1/evaluate": EvaluateAnswer,
+    "/v1/traffic": TrafficAnswer,
     "/v1/models/import": ImportedModel,
 }
 

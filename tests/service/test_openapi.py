@@ -33,6 +33,7 @@ def test_every_field_of_a_request_is_described(described):
     for name in (
         "SearchRequest",
         "EvaluateRequest",
+        "TrafficRequest",
         "ImportRequest",
         "Constraints",
         "WorkloadRequest",
@@ -55,7 +56,7 @@ def test_every_error_is_described_as_problem_json(described):
 
 
 def test_a_question_documents_every_error_it_is_answered_with(described):
-    for path in ("/v1/search", "/v1/evaluate"):
+    for path in ("/v1/search", "/v1/evaluate", "/v1/traffic"):
         assert {"200", "400", "408", "413", "415", "422", "503"} <= set(
             described["paths"][path]["post"]["responses"]
         )
