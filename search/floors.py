@@ -6,22 +6,24 @@ place a layer's groups alike share it too; of the placements a tuple of degrees 
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.cost.floor import CAUSES, LAYERED, least_bytes, least_seconds, on_step
+from models.cost.routes import Routes, routes
 from models.cost.setting import Setting
 from models.cost.table import IntVector, LayoutTable
-from models.cost.traffic import Route, routes
 from models.request import Objective
 from search.census import Cells
+from search.clock import Clock
 from search.expand import ROWS
 from search.forbid import pairs_of
 from search.problem import Degrees, Problem, cells_to_table
 
 Array = NDArray[np.float64]
-Least = Callable[[LayoutTable, Setting, dict[str, Route]], Array]
+Least = Callable[[LayoutTable, Setting, Routes], Array]
 
 LEAST: dict[Objective, Least] = {"step_time": least_seconds, "traffic": least_bytes}
 """What bounds each objective from below; memory is known without pricing."""
@@ -47,17 +49,25 @@ class Floors:
         return on_step(self.causes[self.at[degrees], batch, again], table, self.problem.setting)
 
 
-def floors(problem: Problem, cells: Cells, found: NDArray[np.bool_], objective: Objective) -> Floors | None:
-    """Return the floors of every tuple of degrees with a cell found; nothing where they would not pay."""
+def floors(
+    problem: Problem, cells: Cells, found: NDArray[np.bool_], objective: Objective, clock: Clock
+) -> Floors | None:
+    """Return the floors of every tuple of degrees with a cell found.
+
+    Nothing where they would not pay, or where time runs out.
+    """
     used = np.unique(cells.row[found])
     inner = len(problem.domains.micro_batch) * len(problem.domains.recompute)
     if objective not in LEAST or not len(used) or len(used) * inner > MOST:
         return None
     pairs = pairs_of(cells, np.arange(len(cells.degrees)), used)
-    placement, first = _placements(problem, cells.degrees, pairs.row, pairs.order)
-    if len(first) * inner > MOST:
+    placement, first = _placements(problem, cells.degrees, pairs.row, pairs.order, clock)
+    if len(first) * inner > MOST or clock.expired():
         return None
-    causes = _causes(problem, cells.degrees.take(pairs.row[first]), pairs.order[first], LEAST[objective])
+    chosen, order = cells.degrees.take(pairs.row[first]), pairs.order[first]
+    causes = _causes(problem, chosen, order, LEAST[objective], clock)
+    if causes is None:
+        return None
     both, _ = numbered([pairs.row, placement])
     row, placement = pairs.row[both], placement[both]
     starts = np.flatnonzero(np.diff(row, prepend=-1))
@@ -67,24 +77,28 @@ def floors(problem: Problem, cells: Cells, found: NDArray[np.bool_], objective: 
 
 
 def _placements(
-    problem: Problem, degrees: Degrees, row: IntVector, order: IntVector
+    problem: Problem, degrees: Degrees, row: IntVector, order: IntVector, clock: Clock
 ) -> tuple[IntVector, IntVector]:
-    """Return the placement of a layer's groups for each pair of degrees and order, and a pair of each."""
+    """Return the placement of a layer's groups for each pair of degrees and order, and a pair of each.
+
+    As far as the time goes.
+    """
     columns: list[list[NDArray[np.int64] | Array]] = []
     for start in range(0, len(row), ROWS):
+        if columns and clock.expired():
+            break
         part = slice(start, start + ROWS)
         table = _layouts(problem, degrees.take(row[part]), order[part], 0, 0)
         placed = routes(table, problem.setting)
         found: list[NDArray[np.int64] | Array] = [table.tp, table.cp, table.ep, table.etp]
-        for name in LAYERED:
-            for facts in vars(placed[name]).values() if name in placed else ():
-                found += [facts] if facts.ndim == 1 else list(facts.T)
+        for by_group in _facts(placed).values():
+            found += [column for name in LAYERED if name in by_group for column in by_group[name].T]
         columns.append(found)
     first, placement = numbered([np.concatenate(column) for column in zip(*columns, strict=True)])
     return placement, first
 
 
-def _causes(problem: Problem, degrees: Degrees, order: IntVector, least: Least) -> Array:
+def _causes(problem: Problem, degrees: Degrees, order: IntVector, least: Least, clock: Clock) -> Array | None:
     """Reckon every micro-batch and recompute of some placements, (placements, …, D, 4)."""
     domains = problem.domains
     shape = (len(degrees), len(domains.micro_batch), len(domains.recompute))
@@ -92,16 +106,23 @@ def _causes(problem: Problem, degrees: Degrees, order: IntVector, least: Least) 
     placed = routes(_layouts(problem, degrees, order, 0, 0), problem.setting)
     blocks = []
     for start in range(0, len(which), ROWS):
+        if clock.expired():
+            return None
         row = which[start : start + ROWS]
         sizes = np.array(domains.micro_batch, dtype=np.int64)[batch[start : start + ROWS]]
         kinds = np.array(domains.recompute, dtype=np.int64)[again[start : start + ROWS]]
         table = _layouts(problem, degrees.take(row), order[row], sizes, kinds)
-        same = {
-            name: replace(route, **{fact: value[row] for fact, value in vars(route).items()})
-            for name, route in placed.items()
+        facts: dict[str, Any] = {
+            fact: {name: value[row] for name, value in by_group.items()}
+            for fact, by_group in _facts(placed).items()
         }
-        blocks.append(least(table, problem.setting, same))
+        blocks.append(least(table, problem.setting, replace(placed, **facts)))
     return np.concatenate(blocks).reshape(*shape, -1, CAUSES)
+
+
+def _facts(placed: Routes) -> dict[str, dict[str, Array]]:
+    """What routes hold of each layout: arrays by group, (N, K), of every kind of fact."""
+    return {fact: by_group for fact, by_group in vars(placed).items() if isinstance(by_group, dict)}
 
 
 def _layouts(

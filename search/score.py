@@ -77,7 +77,7 @@ def price_layouts(
     """
     shape = _shapes(census.cells)
     score = Score(fit_of_shape=np.zeros(int(shape.max(initial=-1)) + 1, dtype=np.int64))
-    least = floors(problem, census.cells, solution.found, wanted.objective) if prune else None
+    least = floors(problem, census.cells, solution.found, wanted.objective, clock) if prune else None
     waiting = _judged(problem, census, solution, least, shape, score, clock)
     best = Best(wanted, len(score.fit_of_shape))
     _price(problem, census.cells, waiting, wanted, best, shape, score, clock)

@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cost.compute import compute_seconds
+from models.cost.routes import Routes
 from models.cost.setting import Setting
 from models.cost.stages import Stages, stage_kinds
 from models.cost.step_time import tp_exposed
 from models.cost.table import FULL, KEEP_ALL, RING, LayoutTable
-from models.cost.traffic import Route, cp_traffic, ep_traffic, tp_traffic
+from models.cost.traffic import cp_traffic, ep_traffic, tp_traffic
 
 Array = NDArray[np.float64]
 
@@ -31,7 +32,7 @@ LAYERED = ("tp", "cp", "ep", "etp")
 CAUSES = 4
 
 
-def least_seconds(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> Array:
+def least_seconds(table: LayoutTable, setting: Setting, placed: Routes) -> Array:
     """Work of a micro-batch by cause, (N, 1, 4): compute and the exchanges it waits for. [s].
 
     A ring of CP counts as hidden whole, and full recompute of some layers as of none.
@@ -46,7 +47,7 @@ def least_seconds(table: LayoutTable, setting: Setting, placed: dict[str, Route]
     return np.asarray(compute.on(ones) + again.on(ones) + exchanges)[:, None, :]
 
 
-def least_bytes(table: LayoutTable, setting: Setting, placed: dict[str, Route]) -> Array:
+def least_bytes(table: LayoutTable, setting: Setting, placed: Routes) -> Array:
     """What TP, CP and EP send in a micro-batch by cause, (N, 3, 4). [B]."""
     table = _least_recomputed(table)
     ones = _ones(len(table))

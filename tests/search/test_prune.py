@@ -93,7 +93,7 @@ def test_no_layout_is_worth_less_than_its_floor_in_any_rank_order(asked, objecti
     _, problem = asked
     census = take_census(problem, Clock(600))
     cells = census.cells
-    least = floors(problem, cells, np.ones(len(cells), dtype=bool), objective)
+    least = floors(problem, cells, np.ones(len(cells), dtype=bool), objective, Clock(600))
     for rows in expand(problem, cells, np.arange(len(cells))):
         degrees = cells.row[rows.cell]
         pairs = pairs_of(cells, degrees, np.arange(len(degrees)))

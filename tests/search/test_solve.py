@@ -1,6 +1,7 @@
 """The solver: every solution once, the census agreed with, bounds that bound, and a stop that is told."""
 
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -8,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.catalogue import resolve
 from models.catalogue.framework_memory import framework, framework_names
 from models.cost.memory import peak_bytes
 from models.layout import LayoutChoice
-from models.request import Constraints, Range
+from models.request import Constraints, Range, SearchRequest
 from search import search, solve
 from search.bounds import memory_bounds
 from search.census import take_census
@@ -91,6 +93,57 @@ def test_a_search_out_of_time_tells_what_it_found(limit):
     assert told.space.enumerated == told.space.fit + sum(told.space.rejected.values())
     assert (told.outcome == "stopped_early") is not told.space.complete
     assert bool(told.shortlist) is (told.space.fit > 0)
+
+
+LARGE = {
+    "kimi-k2": {"gpus": 98_304, "global_batch": 393_216},
+    "llama-3.1-405b": {"gpus": 110_880, "global_batch": 110_880},
+}
+"""Counts with many divisors; the first takes longer than any time given here."""
+
+
+@pytest.mark.parametrize("orders", ["launchable", "all"])
+@pytest.mark.parametrize("model", LARGE)
+@pytest.mark.parametrize("limit", [0.05, 0.2, 1.0])
+def test_a_large_search_ends_in_its_time_and_says_whether_it_is_complete(model, orders, limit):
+    """What is told is true whatever the machine: complete, or stopped early and never late by much."""
+    gpus, batch = LARGE[model]["gpus"], LARGE[model]["global_batch"]
+    request = SearchRequest(
+        model=model,
+        cluster="dgx-h100",
+        gpus=gpus,
+        workload={"sequence_length": 4096, "global_batch": batch},
+        constraints={"rank_orders": orders},
+        time_limit_s=limit,
+    )
+    known = resolve(request)
+    start = time.thread_time()
+    told = search(request, known)
+    assert time.thread_time() - start < limit + 1.5
+    assert (told.outcome == "stopped_early") is not told.space.complete
+    if model == "kimi-k2" and limit <= 0.2:
+        assert told.outcome == "stopped_early"
+    assert told.space.enumerated == told.space.fit + sum(told.space.rejected.values())
+    assert bool(told.shortlist) is (told.space.fit > 0)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("orders", ["launchable", "all"])
+@pytest.mark.parametrize("gpus", [98_304, 100_000, 110_880])
+def test_counts_with_many_divisors_are_searched_whole_in_the_usual_time(gpus, orders):
+    request = SearchRequest(
+        model="kimi-k2",
+        cluster="dgx-h100",
+        gpus=gpus,
+        workload={"sequence_length": 4096, "global_batch": 4 * gpus},
+        constraints={"rank_orders": orders},
+    )
+    start = time.process_time()
+    told = search(request, resolve(request))
+    assert time.process_time() - start < request.time_limit_s
+    assert told.space.complete or told.space.wall_s >= 0.5 * request.time_limit_s
+    assert told.shortlist
 
 
 CHOICES = st.fixed_dictionaries(

@@ -13,6 +13,7 @@ from tests.service.conftest import ROOT
 EXAMPLES = ROOT / "openapi" / "examples"
 SMALL = ["--model", "llama-3-8b", "--cluster", "dgx-h100", "--gpus", "16"]
 SMALL += ["--sequence", "8192", "--global-batch", "64"]
+BIG = [*SMALL[:5], "64", *SMALL[6:]]
 
 
 def run(*arguments: str, stdin: str | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -94,6 +95,26 @@ def test_an_evaluation_prints_parts_stages_and_traffic():
     assert ran.returncode == 0, ran.stderr
     for word in ("tp=2", "compute", "weights GB", "traffic", "fits"):
         assert word in ran.stdout
+
+
+def test_an_evaluation_of_an_order_no_launcher_starts_prints_the_hosts_that_do():
+    order = "tp-dp-ep-cp-pp"
+    ran = run("evaluate", *BIG, "--layout", f"tp=8,cp=2,pp=2,dp=2,rank_order={order}")
+    assert ran.returncode == 0, ran.stderr
+    words = " ".join(ran.stdout.split())
+    assert f"No stock launcher starts the rank order {order} by itself." in words
+    assert "Launch the stock rank order tp-cp-ep-dp-pp with hosts 0, 2, 1, 3, 4, 6, 5, 7" in words
+
+
+def test_a_search_over_every_order_says_how_each_place_starts_and_what_ties():
+    ran = run("search", *SMALL, "--set", "rank_order=dp-tp-cp-ep-pp", "--top", "50")
+    assert ran.returncode == 0, ran.stderr
+    assert "starts with" in ran.stdout
+    assert "stock order" in ran.stdout
+    assert "hosts and GPUs reordered" in ran.stdout
+    plain = run("search", *SMALL, "--set", "tp=8")
+    assert "starts with" not in plain.stdout
+    assert "the same time under tp-cp-ep-pp-dp" in plain.stdout
 
 
 def test_an_evaluation_prints_json():
