@@ -148,9 +148,22 @@ class Candidate(Schema):
     traffic: tuple[DimensionTraffic, ...]
     tiers: tuple[TierLoad, ...] = ()
     """Every tier of the cluster, innermost first."""
+    busiest_node: int | None = None
+    """The server that sends the most out in a step, from 0; the first of several."""
+    busiest_node_sent_bytes: int = 0
+    """What its GPUs together send out of it in a step, all dimensions."""
     host_order: HostOrder | None = None
     """How to start a rank order that no stock launcher starts; null where one does as it is."""
     warnings: tuple[str, ...] = ()
+
+
+class OrderCost(Schema):
+    """A layout under another rank order."""
+
+    rank_order: RankOrder
+    step_time_s: float
+    tiers: tuple[TierLoad, ...]
+    """What crosses each tier then."""
 
 
 class RankedCandidate(Candidate):
@@ -161,6 +174,8 @@ class RankedCandidate(Candidate):
     """Other layouts of the same (tp, cp, pp, dp, ep) that fit."""
     ties: tuple[RankOrder, ...] = ()
     """Other rank orders searched under which this very layout takes the same time; they make other groups."""
+    other_orders: tuple[OrderCost, ...] = ()
+    """The same layout under the other rank orders searched that make other groups: the fastest three."""
 
 
 class Space(Schema):

@@ -4,6 +4,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from models.catalogue import Resolved
 from models.cost import candidate
+from models.cost.node_traffic import busiest_node
+from models.cost.placed_traffic import placed_traffic
 from models.cost.setting import Setting
 from models.cost.stages import balanced_split
 from models.cost.table import LayoutTable
@@ -13,25 +15,28 @@ from models.request import SearchRequest
 from search import derive
 from search.best import Kept
 from search.host_order import host_order
+from search.other_orders import other_orders
 from search.problem import Problem
 from search.score import Score
-from search.ties import ties
+from search.ties import others
 
 
 def shortlist(problem: Problem, best: Kept | None, scored: Score) -> tuple[RankedCandidate, ...]:
     """Return the ranked rows as full reports."""
     if best is None:
         return ()
-    tied = ties(problem, best.table)
-    return tuple(
-        RankedCandidate(
-            **dict(priced(layout_of(problem, best.table, row), problem.setting)),
+    places = []
+    for row, other in enumerate(others(problem, best.table)):
+        layout = layout_of(problem, best.table, row)
+        place = RankedCandidate(
+            **dict(priced(layout, problem.setting)),
             rank=row + 1,
             variants=int(scored.fit_of_shape[best.shape[row]]) - 1,
-            ties=tied[row],
+            ties=other.ties,
+            other_orders=other_orders(layout, other.fastest, problem.setting),
         )
-        for row in range(len(best.table))
-    )
+        places.append(place)
+    return tuple(places)
 
 
 def layout_of(problem: Problem, table: LayoutTable, row: int) -> Layout:
@@ -44,7 +49,9 @@ def layout_of(problem: Problem, table: LayoutTable, row: int) -> Layout:
 
 def priced(layout: Layout, setting: Setting) -> Candidate:
     """Return the full report of a layout; how to start it where no stock launcher does as it is."""
-    report = candidate(layout, setting)
+    node, out = busiest_node(placed_traffic(layout, setting), layout.gpus, setting.cluster.gpus_per_node)
+    nodes = {"busiest_node": node if out else None, "busiest_node_sent_bytes": out}
+    report = candidate(layout, setting).model_copy(update=nodes)
     moe = setting.architecture.moe is not None
     placed = host_order(layout, setting.cluster.gpus_per_node, moe=moe)
     if placed is None:

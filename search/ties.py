@@ -1,6 +1,6 @@
 """Rank orders under which a layout takes the same time: a choice by habit is not to look like a gain."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,19 +15,36 @@ SAME = 1e-9
 """Relative difference of two step times that are one. [1]"""
 
 
-def ties(problem: Problem, table: LayoutTable) -> list[tuple[Order, ...]]:
-    """Return, for each layout, the other rank orders searched that make other groups and take as long."""
+MOST = 3
+"""Other orders told of a layout, the fastest. [1]"""
+
+
+@dataclass(frozen=True)
+class Others:
+    """The other rank orders searched that make other groups."""
+
+    ties: tuple[Order, ...]
+    """Those under which the layout takes as long."""
+    fastest: tuple[Order, ...]
+    """The fastest of all, at most `MOST`."""
+
+
+def others(problem: Problem, table: LayoutTable) -> list[Others]:
+    """Return what each layout takes under the other rank orders searched."""
     pairs = _pairs(problem, table)
     pairs = pairs.take(np.flatnonzero(~forbidden(problem, table, pairs)))
     step = price(replace(table.take(pairs.row), order=pairs.order), problem.setting)[2].total
     shown = pairs.order == table.order[pairs.row]
     own = np.zeros(len(table))
     own[pairs.row[shown]] = step[shown]
-    equal = np.flatnonzero(~shown & (np.abs(step - own[pairs.row]) <= SAME * own[pairs.row]))
-    found: list[list[Order]] = [[] for _ in range(len(table))]
-    for row, order in zip(pairs.row[equal].tolist(), pairs.order[equal].tolist(), strict=True):
-        found[row].append(table.orders[order])
-    return [tuple(orders) for orders in found]
+    equal = np.abs(step - own[pairs.row]) <= SAME * own[pairs.row]
+    found = []
+    for row in range(len(table)):
+        mine = np.flatnonzero(~shown & (pairs.row == row))
+        fastest = mine[np.argsort(step[mine], kind="stable")][:MOST]
+        named = [tuple(table.orders[o] for o in pairs.order[rows]) for rows in (mine[equal[mine]], fastest)]
+        found.append(Others(*named))
+    return found
 
 
 def _pairs(problem: Problem, table: LayoutTable) -> Pairs:

@@ -135,3 +135,28 @@ def test_data_parallel_ranks_placed_next_to_tensor_parallel_ones_push_pipeline_n
         for found in (far, near)
     ]
     assert tiers == [{"spine"}, {"leaf"}]
+
+
+def test_the_answer_shows_what_each_outer_order_sends_across_each_tier():
+    answer = asked("llama-3.1-405b", fabric(NVLINK, LEAF, spine(4.0)), 2048, (8192, 1024), top_k=5)
+    staged = [place for place in answer.shortlist if place.layout.pp > 1 and place.layout.dp > 1]
+    assert len(staged) >= 3
+    for place in staged:
+        (other,) = place.other_orders
+        assert {tuple(place.layout.rank_order), tuple(other.rank_order)} == {tuple(INNER), tuple(OUTER)}
+        assert other.step_time_s >= place.step_time_s
+        again = priced(
+            "llama-3.1-405b", fabric(NVLINK, LEAF, spine(4.0)), 2048, (8192, 1024),
+            **place.layout.model_dump(exclude={"rank_order", "edp", "gpus", "micro_batches"}, exclude_none=True),
+            rank_order=other.rank_order,
+        )  # fmt: skip
+        assert other.tiers == again.tiers
+
+
+@pytest.mark.parametrize("model", ["llama-3-70b", "mixtral-8x7b"])
+def test_the_busiest_node_sends_out_what_its_gpus_send_to_others(model):
+    for place in asked(model, "dgx-h100", 64, (4096, 512), top_k=3).shortlist:
+        most = sum(tier.sent_bytes_per_gpu for tier in place.tiers[1:])
+        assert place.busiest_node is not None
+        assert 0 < place.busiest_node_sent_bytes <= 8 * sum(t.sent_bytes_per_gpu for t in place.tiers)
+        assert place.busiest_node_sent_bytes > most
