@@ -1,6 +1,6 @@
 """Building blocks of schedules: warm-up and alternation, and slots counted out one by one."""
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 
 from models.cost.pipeline.actions import Action, Kind, Pair, Slot
@@ -45,7 +45,8 @@ class Counted:
         self.slots: list[Slot] = []
         self._first = first_micro_batch or {}
         self._runs: dict[tuple[Kind, int], int] = defaultdict(int)
-        self._weights: list[Pass] = []
+        self._weights: dict[int, deque[tuple[int, int]]] = {}
+        self._splits = 0
 
     def forward(self, stage: int) -> None:
         """Run the stage's next forward."""
@@ -55,16 +56,18 @@ class Counted:
         """Run the stage's next backward, or its input half and leave the weight half for later."""
         action = self._next(Kind.BACKWARD, stage)
         if split:
-            self._weights.append((stage, action.micro_batch))
+            self._weights.setdefault(stage, deque()).append((self._splits, action.micro_batch))
+            self._splits += 1
             action = action._replace(kind=Kind.INPUT)
         self.slots.append(action)
 
     def weight(self, stage: int | None = None) -> None:
         """Run the oldest weight half left, of a stage where given; nothing where none is left."""
-        left = [each for each in self._weights if stage in (None, each[0])]
+        left = {held: each[0] for held, each in self._weights.items() if each and stage in (None, held)}
         if left:
-            self._weights.remove(left[0])
-            self.slots.append(Action(Kind.WEIGHT, *left[0]))
+            oldest = min(left, key=left.__getitem__)
+            _, micro_batch = self._weights[oldest].popleft()
+            self.slots.append(Action(Kind.WEIGHT, oldest, micro_batch))
 
     def pair(self, forward: int, backward: int) -> None:
         """Run a stage's next forward together with a stage's next backward."""
