@@ -21,9 +21,10 @@ from search.relax import relaxations
 from search.rules import NAMES
 from search.score import Score, price_layouts, ranked
 from search.solve import Solution, enumerate_cells
+from search.timeline import Told, bare_timeline, layout_timeline, schedule_answer
 from search.traffic import traffic
 
-__all__ = ["evaluate", "search", "traffic"]
+__all__ = ["Told", "bare_timeline", "evaluate", "layout_timeline", "schedule_answer", "search", "traffic"]
 
 
 def search(request: SearchRequest, resolved: Resolved, stop: threading.Event | None = None) -> SearchAnswer:

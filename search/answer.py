@@ -120,8 +120,12 @@ def _tied(places: tuple[RankedCandidate, ...]) -> list[Assumption]:
 
 def versions(setting: Setting) -> Version:
     """Return what computed an answer."""
+    return Version(service=service_version(), cost_model=setting.profile.version)
+
+
+def service_version() -> str:
+    """Return the installed version of the package."""
     try:
-        service = version("layout-search")
+        return version("layout-search")
     except PackageNotFoundError:
-        service = "unreleased"
-    return Version(service=service, cost_model=setting.profile.version)
+        return "unreleased"

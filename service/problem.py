@@ -12,7 +12,7 @@ class FaultDetail(Schema):
     """One thing wrong, and what to do about it."""
 
     field: str
-    """JSON pointer into the request body, a parameter's name, or empty for the request as a whole."""
+    """JSON pointer into the request body, name of a parameter or header, or empty for the whole request."""
     value: Any
     """What was given, shortened; null when nothing was."""
     reason: str

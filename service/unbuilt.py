@@ -19,7 +19,7 @@ VALUES: dict[str, tuple[str, ...]] = {
 """Field name to the values that are known to the contract but not built yet."""
 
 PATHS: tuple[str, ...] = (
-    "/v1/review", "/v1/sweeps", "/v1/jobs", "/v1/schedule", "/v1/launch", "/metrics",
+    "/v1/review", "/v1/sweeps", "/v1/jobs", "/v1/launch", "/metrics",
 )  # fmt: skip
 """Paths of the contract that do not answer yet."""
 

@@ -1,9 +1,14 @@
 """What the routes share: the app's worker threads, and an answer as JSON bytes."""
 
 from fastapi import Request, Response
+from pydantic import WrapValidator
 
 from models.base import Schema
 from service.work import Workers
+
+UNREAD = WrapValidator(lambda value, _: value)
+"""Described where it stands and read by the function the route calls: shape and meaning are judged together,
+and faults of a parameter stand beside those of the body."""
 
 
 def workers(request: Request) -> Workers:

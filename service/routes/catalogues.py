@@ -3,7 +3,6 @@
 from typing import Annotated
 
 from fastapi import APIRouter, Body, HTTPException, Query, Request
-from pydantic import WrapValidator
 
 from models import catalogue
 from models.base import Schema, SequenceLength
@@ -13,12 +12,10 @@ from service.examples import shown_at
 from service.importing import ImportedModel, ImportRequest, import_architecture
 from service.openapi import BODY_PROBLEMS, NAME_PROBLEMS, problems
 from service.route import JsonRoute
+from service.routes.answers import UNREAD
 
 router = APIRouter(prefix="/v1", tags=["catalogues"], route_class=JsonRoute)
 
-UNREAD = WrapValidator(lambda value, _: value)
-"""Described where it stands and read by the function the route calls: shape and meaning are judged together,
-and faults of a parameter stand beside those of the body."""
 Length = Annotated[
     SequenceLength,
     UNREAD,

@@ -1,5 +1,7 @@
 """The form of an answer follows Accept; a picture's bytes follow its figure alone."""
 
+import subprocess
+import sys
 from contextlib import suppress
 
 import pytest
@@ -9,6 +11,7 @@ from matplotlib.figure import Figure
 
 from service.accept import Form, NotAcceptable, wanted
 from service.drawing import drawn
+from tests.service.conftest import ROOT
 
 
 @pytest.mark.parametrize(
@@ -70,3 +73,9 @@ def test_the_same_figure_gives_the_same_bytes(form, start):
 
 def test_text_stays_text_in_an_svg():
     assert b"a title" in drawn(figure(), Form.SVG)
+
+
+def test_the_service_starts_without_what_draws():
+    """It takes as long to load as all the rest, and does not load where nothing can be written."""
+    loads = "import sys, service.app; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", loads], cwd=ROOT, check=False).returncode == 0

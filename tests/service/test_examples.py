@@ -4,6 +4,7 @@ import httpx
 import pytest
 
 from models.estimate import EvaluateAnswer, SearchAnswer
+from models.timeline import ScheduleAnswer
 from models.traffic_matrix import TrafficAnswer
 from service.examples import Example, examples
 from service.importing import ImportedModel
@@ -12,6 +13,7 @@ from tests.service.shapes import check_problem
 ANSWERS = {
     "/v1/search": SearchAnswer,
     "/v1/evaluate": EvaluateAnswer,
+    "/v1/schedule": ScheduleAnswer,
     "/v1/traffic": TrafficAnswer,
     "/v1/models/import": ImportedModel,
 }

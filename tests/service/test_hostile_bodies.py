@@ -7,7 +7,7 @@ import pytest
 
 from tests.service.shapes import GOOD, check_problem
 
-PATHS = ("/v1/search", "/v1/evaluate", "/v1/models/import")
+PATHS = ("/v1/search", "/v1/evaluate", "/v1/schedule", "/v1/models/import")
 
 
 def post(client, body, path="/v1/search", content_type="application/json"):

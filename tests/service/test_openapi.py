@@ -34,6 +34,7 @@ def test_every_field_of_a_request_is_described(described):
         "SearchRequest",
         "EvaluateRequest",
         "TrafficRequest",
+        "BareSchedule",
         "ImportRequest",
         "Constraints",
         "WorkloadRequest",
@@ -60,6 +61,12 @@ def test_a_question_documents_every_error_it_is_answered_with(described):
         assert {"200", "400", "408", "413", "415", "422", "503"} <= set(
             described["paths"][path]["post"]["responses"]
         )
+
+
+def test_a_schedule_documents_every_form_of_its_answer_and_every_error(described):
+    operation = described["paths"]["/v1/schedule"]["post"]
+    assert set(operation["responses"]["200"]["content"]) == {"application/json", "image/svg+xml", "image/png"}
+    assert {"400", "406", "408", "413", "415", "422", "503"} < set(operation["responses"])
 
 
 def test_an_import_documents_every_error_it_is_answered_with(described):
