@@ -58,15 +58,16 @@ def asked(request):
     question = replace(request.param, limit=ROOMY)
     under = question.setting()
 
+    problem = problem_of(question.request(), resolved(under))
+    counted = take_census(problem, Clock(600))
+    bounds = memory_bounds(problem, counted.cells, Clock(600))
+    solution = enumerate_cells(problem, counted, bounds, Clock(600))
+
     def scored(wanted, **more):
-        problem = problem_of(question.request(), resolved(under))
-        census = take_census(problem, Clock(600))
-        solution = enumerate_cells(
-            problem, census, memory_bounds(problem, census.cells, Clock(600)), Clock(600)
-        )
+        census = replace(counted, rejected=dict(counted.rejected))
         return price_layouts(problem, census, solution, wanted, Clock(600), **more), census.rejected
 
-    return scored, problem_of(question.request(), resolved(under))
+    return scored, problem
 
 
 def rows_of(score):
