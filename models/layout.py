@@ -1,12 +1,12 @@
 """One way to run the training job: the degrees and choices of a layout."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import Field
 
 from models.base import Count, Flag, Schema
 
-Schedule = Literal["none", "gpipe", "1f1b", "interleaved"]
+Schedule = Literal["none", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v", "dualpipe"]
 Recompute = Literal["none", "selective", "full"]
 ContextComm = Literal["all_gather", "ring", "ulysses"]
 GradientReduce = Literal["once", "per_micro_batch"]
@@ -26,7 +26,7 @@ Axis = Literal["tp", "cp", "ep", "dp", "pp"]
 Zero = Annotated[int, Field(strict=True, ge=0, le=3)]
 RankOrder = Annotated[tuple[Axis, ...], Field(min_length=5, max_length=5)]
 
-SCHEDULES: tuple[Schedule, ...] = ("none", "gpipe", "1f1b", "interleaved")
+SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
 RECOMPUTES: tuple[Recompute, ...] = ("none", "selective", "full")
 CONTEXT_COMMS: tuple[ContextComm, ...] = ("all_gather", "ring", "ulysses")
 GRADIENT_REDUCES: tuple[GradientReduce, ...] = ("once", "per_micro_batch")
@@ -48,7 +48,7 @@ class LayoutChoice(Schema):
     pp: Count | None = None
     """Pipeline stages."""
     vpp: Count | None = None
-    """Interleaved chunks of layers on each pipeline stage."""
+    """Chunks of layers on each pipeline stage: 2 or more interleaved, 2 under zb-v and dualpipe-v, else 1."""
     dp: Count | None = None
     """Data-parallel degree."""
     ep: Count | None = None
@@ -86,7 +86,7 @@ class LayoutChoice(Schema):
     rank_order: RankOrder | None = None
     """The axes from fastest-varying (adjacent ranks) to slowest."""
     stage_layers: tuple[Annotated[int, Field(strict=True, ge=0, le=10_000)], ...] | None = None
-    """Layers of each of the pp * vpp chunks in execution order."""
+    """Layers of each of the pp * vpp chunks in execution order (each held twice under dualpipe)."""
 
 
 class StatedLayout(LayoutChoice):
@@ -110,7 +110,7 @@ class Layout(Schema):
     pp: Count
     """Pipeline stages."""
     vpp: Count
-    """Interleaved chunks of layers on each pipeline stage."""
+    """Chunks of layers on each pipeline stage: 2 or more interleaved, 2 under zb-v and dualpipe-v, else 1."""
     dp: Count
     """Data-parallel degree."""
     ep: Count

@@ -3,6 +3,7 @@
 from importlib.metadata import PackageNotFoundError, version
 
 from models.catalogue import Resolved
+from models.catalogue.schedules import offered_by, schedule_source
 from models.cost import candidate
 from models.cost.node_traffic import busiest_node
 from models.cost.placed_traffic import placed_traffic
@@ -48,17 +49,26 @@ def layout_of(problem: Problem, table: LayoutTable, row: int) -> Layout:
 
 
 def priced(layout: Layout, setting: Setting) -> Candidate:
-    """Return the full report of a layout; how to start it where no stock launcher does as it is."""
+    """Return the full report of a layout; how to start it where few or no stock launchers do as it is."""
     node, out = busiest_node(placed_traffic(layout, setting), layout.gpus, setting.cluster.gpus_per_node)
     nodes = {"busiest_node": node if out else None, "busiest_node_sent_bytes": out}
     report = candidate(layout, setting).model_copy(update=nodes)
     moe = setting.architecture.moe is not None
-    placed = host_order(layout, setting.cluster.gpus_per_node, moe=moe)
-    if placed is None:
-        return report
-    order = "-".join(layout.rank_order)
-    warning = f"No stock launcher starts the rank order {order} by itself. {placed.note}"
-    return report.model_copy(update={"host_order": placed, "warnings": (*report.warnings, warning)})
+    placed, warnings = host_order(layout, setting.cluster.gpus_per_node, moe=moe), list(report.warnings)
+    if placed is not None:
+        order = "-".join(layout.rank_order)
+        warnings.append(f"No stock launcher starts the rank order {order} by itself. {placed.note}")
+    if layout.schedule in ("zb-h1", "zb-v", "dualpipe-v", "dualpipe"):
+        warnings.append(_rare(layout.schedule))
+    return report.model_copy(update={"host_order": placed, "warnings": tuple(warnings)})
+
+
+def _rare(schedule: str) -> str:
+    """Who runs a schedule that few frameworks do."""
+    found = [f"{framework} ({name})" for framework, name in offered_by(schedule).items()]
+    if not found:
+        return f"No stock framework runs schedule {schedule}: {schedule_source(schedule)}."
+    return f"Of the stock frameworks only {', '.join(found)} runs schedule {schedule}."
 
 
 def assumptions(

@@ -15,7 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cost.memory import stage_parts
-from models.cost.table import INTERLEAVED, IntVector
+from models.cost.schedule import chunks_fit
+from models.cost.table import IntVector
+from models.layout import SCHEDULES
 from search.census import Cells
 from search.clock import Clock
 from search.expand import ROWS, expand, without_experts
@@ -69,7 +71,11 @@ def _groups(cells: Cells, *, expert: bool) -> tuple[IntVector, IntVector]:
     degrees = cells.degrees.take(cells.row)
     keys = [degrees.etp * degrees.ep] if expert else [degrees.tp, degrees.cp]
     code = np.zeros(len(cells), dtype=np.int64)
-    for key, size in ((cells.zero, 4), (cells.schedule, 4), *((key, 0) for key in (*keys, degrees.pp))):
+    for key, size in (
+        (cells.zero, 4),
+        (cells.schedule, len(SCHEDULES)),
+        *((key, 0) for key in (*keys, degrees.pp)),
+    ):
         code = code * (size or int(key.max(initial=0)) + 1) + key
     _, first, group = np.unique(code, return_index=True, return_inverse=True)
     return group, first
@@ -97,7 +103,7 @@ def _least_routed(problem: Problem, cells: Cells, chosen: IntVector) -> IntArray
     """Return `routed` of each chosen cell at its least over the chunk counts its stages can hold."""
     degrees, schedule = cells.degrees.take(cells.row[chosen]), cells.schedule[chosen]
     vpp = np.unique(cells.combos.vpp)
-    fits = (vpp > 1)[None, :] == (schedule == INTERLEAVED)[:, None]
+    fits = chunks_fit(schedule[:, None], vpp[None, :])
     fits &= degrees.pp[:, None] * vpp[None, :] <= problem.setting.architecture.layers
     group, chunk = np.nonzero(fits)
     cell = chosen[group]

@@ -28,7 +28,7 @@ Check = Callable[[Case], str | None]
 """Answers with the fix where its rule is broken, with nothing where it holds."""
 
 
-def one_of(name: str, values: Iterable[int]) -> str:
+def one_of(name: str, values: Iterable[int | str]) -> str:
     """Return the fix that names the values a knob may take."""
     return f"Use {name} of {', '.join(map(str, values))}."
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.cost.table import INTERLEAVED, NONE, IntVector
+from models.cost.schedule import chunks_fit
+from models.cost.table import NONE, IntVector
+from models.layout import SCHEDULES
 from search.clock import Clock
 from search.degrees import degree_blocks, joined
 from search.orders import FACTS, OrderChoices, OrderLists, order_choices, order_lists
@@ -21,12 +23,13 @@ GRID = 1 << 21
 
 @dataclass(frozen=True)
 class Combos:
-    """Inner choices in canonical order (zero, schedule, vpp, micro_batch), a column a knob."""
+    """Inner choices in canonical order (zero, schedule, vpp, micro_batch, recompute), a column a knob."""
 
     zero: IntVector
     schedule: IntVector
     vpp: IntVector
     micro_batch: IntVector
+    recompute: IntVector
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Cells:
     start: IntVector
     """First of the cell's inner choices in `inner`."""
     count: IntVector
-    """How many there are, recompute aside."""
+    """How many there are."""
     inner: IntVector
     """Indices into `combos`, cell by cell."""
 
@@ -80,7 +83,7 @@ def take_census(problem: Problem, clock: Clock) -> Census:
     """Count the space down to its cells; what a stopped clock leaves is not counted."""
     rejected: dict[str, int] = {}
     combos = _combos(problem)
-    beneath = [_beneath(problem, combos, single=single) for single in (False, True)]
+    beneath = [_beneath(combos, single=single) for single in (False, True)]
     orders: dict[int, OrderChoices] = {}
     blocks = []
     for block in degree_blocks(problem):
@@ -97,16 +100,15 @@ def take_census(problem: Problem, clock: Clock) -> Census:
 
 def _combos(problem: Problem) -> Combos:
     domains = problem.domains
-    values = (domains.zero, domains.schedule, domains.vpp, domains.micro_batch)
+    values = (domains.zero, domains.schedule, domains.vpp, domains.micro_batch, domains.recompute)
     grid = np.meshgrid(*(np.array(found, dtype=np.int64) for found in values), indexing="ij")
-    kept = (grid[2] > 1) == (grid[1] == INTERLEAVED)
+    kept = chunks_fit(grid[1], grid[2])
     return Combos(*(column[kept] for column in grid))
 
 
-def _beneath(problem: Problem, combos: Combos, *, single: bool) -> int:
+def _beneath(combos: Combos, *, single: bool) -> int:
     """Layouts beneath a tuple of degrees and a rank order, with one pipeline stage or more."""
-    inner = np.count_nonzero((combos.schedule == NONE) == single)
-    return int(inner) * len(problem.domains.recompute)
+    return int(np.count_nonzero((combos.schedule == NONE) == single))
 
 
 def _lookup(values: dict[int, int]) -> IntVector:
@@ -158,17 +160,17 @@ def _cells(
     code = degrees.pp * (problem.setting.gpus + 1) + degrees.dp
     _, first, pair = np.unique(code, return_index=True, return_inverse=True)
     weight = np.bincount(pair, weights=legal, minlength=len(first)).astype(np.int64)
-    weight = weight * len(problem.domains.recompute)
     found, inner = _inner(problem, degrees.pp[first], degrees.dp[first], weight, combos, rejected, clock)
-    group = (found * 4 + combos.zero[inner]) * 4 + combos.schedule[inner]
+    kinds = len(SCHEDULES)
+    group = (found * 4 + combos.zero[inner]) * kinds + combos.schedule[inner]
     groups, start, count = np.unique(group, return_index=True, return_counts=True)
-    low = np.searchsorted(groups, pair * 16)
-    many = np.searchsorted(groups, pair * 16 + 16) - low
+    low = np.searchsorted(groups, pair * 4 * kinds)
+    many = np.searchsorted(groups, (pair + 1) * 4 * kinds) - low
     row = np.repeat(np.arange(len(degrees)), many)
     chosen = spread(low, many)
     return Cells(
         degrees, orders, lists, pattern, legal, combos, row,
-        groups[chosen] // 4 % 4, groups[chosen] % 4, start[chosen], count[chosen], inner,
+        groups[chosen] // kinds % 4, groups[chosen] % kinds, start[chosen], count[chosen], inner,
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from collections.abc import Container
 from models.cost.memory import peak_bytes
 from models.cost.table import LayoutTable
 from models.estimate import BrokenRule
-from models.layout import LayoutChoice
+from models.layout import SCHEDULES, LayoutChoice
 from search.case import Case, Check, one_of, padded
 from search.check_shapes import SHAPE_CHECKS
 from search.groups import grids, same_groups
@@ -33,10 +33,12 @@ def statement(check: Check) -> str:
 
 
 def schedule_fits_stages(case: Case) -> str | None:
-    """The schedule is none exactly when pp is 1, and vpp is above 1 exactly when it is interleaved."""
+    """The schedule is none exactly when pp is 1; vpp is 2 or more interleaved, 2 under the Vs, else 1."""
     layout = case.layout
     if (layout.schedule == "none") != (layout.pp == 1):
-        return "Use schedule none." if layout.pp == 1 else "Use schedule gpipe, 1f1b or interleaved."
+        return "Use schedule none." if layout.pp == 1 else one_of("schedule", SCHEDULES[1:])
+    if layout.schedule in ("zb-v", "dualpipe-v"):
+        return None if layout.vpp == 2 else f"Use vpp 2: {layout.schedule} runs two chunks a stage."
     if (layout.schedule == "interleaved") != (layout.vpp > 1):
         return "Use vpp 1, or the interleaved schedule with vpp of at least 2."
     return None
@@ -152,6 +154,32 @@ def interleaving_fills_groups(case: Case) -> str | None:
     return one_of("micro_batch_group", fits)
 
 
+def split_schedules_fill_stages(case: Case) -> str | None:
+    """ZB-H1 needs at least pp micro-batches, ZB-V 2 pp - 1, DualPipe and DualPipe-V 2 pp."""
+    layout = case.layout
+    pp, twice = layout.pp, 2 * layout.pp
+    least = {"zb-h1": pp, "zb-v": twice - 1, "dualpipe": twice, "dualpipe-v": twice}.get(layout.schedule, 0)
+    count = case.setting.workload.global_batch // (layout.micro_batch * layout.dp)
+    return None if count >= least else f"Use at least {least} micro-batches; there are {count}."
+
+
+def dualpipe_meets_in_the_middle(case: Case) -> str | None:
+    """Dualpipe sends half of the micro-batches from each end: their number and pp are even."""
+    layout = case.layout
+    count = case.setting.workload.global_batch // (layout.micro_batch * layout.dp)
+    if layout.schedule != "dualpipe" or (layout.pp % 2 == 0 and count % 2 == 0):
+        return None
+    return "Use schedule dualpipe-v." if layout.pp % 2 else "Use an even number of micro-batches."
+
+
+def weight_halves_keep_activations(case: Case) -> str | None:
+    """Schedules that split the backward go without full recompute: the weight half needs what it drops."""
+    layout = case.layout
+    if layout.recompute == "full" and layout.schedule in ("zb-h1", "zb-v", "dualpipe", "dualpipe-v"):
+        return "Use recompute none or selective, or schedule gpipe, 1f1b or interleaved."
+    return None
+
+
 def forbid(case: Case) -> str | None:
     """The request forbids it."""
     matched = any(_agrees(case, choice) for choice in case.forbidden)
@@ -186,6 +214,9 @@ CHECKS: tuple[Check, ...] = (
     micro_batches_divide_batch,
     group_holds_the_stages,
     interleaving_fills_groups,
+    split_schedules_fill_stages,
+    dualpipe_meets_in_the_middle,
+    weight_halves_keep_activations,
     forbid,
     memory,
 )

@@ -26,7 +26,7 @@ class Rows:
 
 def expand(problem: Problem, cells: Cells, chosen: IntVector, rows: int = ROWS) -> Iterator[Rows]:
     """Yield the layouts of the chosen cells, about `rows` at a time; cells stay whole."""
-    size = cells.count[chosen] * len(problem.domains.recompute)
+    size = cells.count[chosen]
     block = (np.cumsum(size) - size) // rows
     for part in np.split(chosen, np.flatnonzero(np.diff(block)) + 1):
         if len(part):
@@ -34,14 +34,13 @@ def expand(problem: Problem, cells: Cells, chosen: IntVector, rows: int = ROWS) 
 
 
 def _rows(problem: Problem, cells: Cells, part: IntVector) -> Rows:
-    size = cells.count[part] * len(problem.domains.recompute)
+    size = cells.count[part]
     return rows_at(problem, cells, np.repeat(part, size), spread(np.zeros_like(size), size))
 
 
 def rows_at(problem: Problem, cells: Cells, cell: IntVector, place: IntVector) -> Rows:
     """Return single layouts of cells by their place in it."""
-    recompute = np.array(problem.domains.recompute, dtype=np.int64)
-    combo = cells.inner[cells.start[cell] + place // len(recompute)]
+    combo = cells.inner[cells.start[cell] + place]
     table = cells_to_table(
         problem,
         cells.degrees.take(cells.row[cell]),
@@ -49,7 +48,7 @@ def rows_at(problem: Problem, cells: Cells, cell: IntVector, place: IntVector) -
         cells.schedule[cell],
         cells.combos.vpp[combo],
         cells.combos.micro_batch[combo],
-        recompute[place % len(recompute)],
+        cells.combos.recompute[combo],
     )
     return Rows(cell, place, table)
 

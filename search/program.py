@@ -10,7 +10,8 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cost.table import INTERLEAVED, NONE, IntVector
+from models.cost.schedule import chunks_fit
+from models.cost.table import NONE, IntVector
 from models.layout import SCHEDULES, LayoutChoice
 from search.bounds import Bounds
 from search.census import Cells
@@ -20,7 +21,7 @@ from search.rules import DEGREE_RULES, INNER_RULES, Mask, Rule, experts_divide_s
 from search.variables import Linear, Variables
 
 CELL_DECISIONS = ("pp", "tp", "cp", "dp", "etp", "ep", "schedule", "zero")
-INNER_KNOBS = frozenset({"vpp", "micro_batch"})
+INNER_KNOBS = frozenset({"vpp", "micro_batch", "recompute"})
 DEFINED = frozenset({experts_divide_stage})
 """Rules that hold by the way the products are defined."""
 
@@ -167,29 +168,38 @@ def _restrict(variables: Variables, name: str, values: IntVector, when: list[cp_
 def _runs(problem: Problem, rules: list[Rule], pp: int, dp: IntVector, schedule: int) -> Mask:
     """Whether some chunk count and micro-batch keeps the inner rules, for each dp."""
     domains = problem.domains
-    vpp = np.array([v for v in domains.vpp if (v > 1) == (schedule == INTERLEAVED)], dtype=np.int64)
-    kept = np.full((len(dp), len(vpp), len(domains.micro_batch)), (schedule == NONE) == (pp == 1))
+    vpp = np.array([v for v in domains.vpp if chunks_fit(schedule, v)], dtype=np.int64)
+    inner = {
+        "vpp": vpp,
+        "micro_batch": np.array(domains.micro_batch, dtype=np.int64),
+        "recompute": np.array(domains.recompute, dtype=np.int64),
+    }
+    kept = np.full((len(dp), *map(len, inner.values())), (schedule == NONE) == (pp == 1))
+    columns = {"dp": dp, **inner, "pp": np.array([pp]), "schedule": np.array([schedule])}
     knobs = {
-        "pp": np.array([[[pp]]]),
-        "schedule": np.array([[[schedule]]]),
-        "dp": dp[:, None, None],
-        "vpp": vpp[None, :, None],
-        "micro_batch": np.array(domains.micro_batch, dtype=np.int64)[None, None, :],
+        name: column.reshape([-1 if place == axis else 1 for axis in range(4)])
+        for place, (name, column) in enumerate(columns.items())
     }
     for rule in rules:
         kept = kept & rule(problem, **{name: knobs[name] for name in touches(rule)})
-    runs: Mask = np.any(kept, axis=(1, 2))
+    runs: Mask = np.any(kept, axis=(1, 2, 3))
     return runs
 
 
 def _states(cells: Cells, bounds: Bounds) -> list[tuple[int, int, int, IntVector, IntVector]]:
     """Each (pp, zero, schedule) with its rows of `rest` and `routed`."""
+    kinds = len(SCHEDULES)
     codes = [
-        (cells.degrees.pp[cells.row[at]] * 4 + cells.zero[at]) * 4 + cells.schedule[at]
+        (cells.degrees.pp[cells.row[at]] * 4 + cells.zero[at]) * kinds + cells.schedule[at]
         for at in (bounds.rest_cell, bounds.routed_cell)
     ]
     return [
-        (code // 16, code // 4 % 4, code % 4, *(np.flatnonzero(column == code) for column in codes))
+        (
+            code // kinds // 4,
+            code // kinds % 4,
+            code % kinds,
+            *(np.flatnonzero(column == code) for column in codes),
+        )
         for code in np.unique(codes[0]).tolist()
     ]
 

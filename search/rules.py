@@ -13,7 +13,19 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.table import INTERLEAVED, ONCE, PER_PASS, ULYSSES, IntVector
+from models.cost.schedule import SPLIT
+from models.cost.table import (
+    DUALPIPE,
+    DUALPIPE_V,
+    FULL,
+    INTERLEAVED,
+    ONCE,
+    PER_PASS,
+    ULYSSES,
+    ZB_H1,
+    ZB_V,
+    IntVector,
+)
 from search import derive
 from search.problem import Problem
 
@@ -186,6 +198,32 @@ def interleaving_fills_groups(
     return ~_is(schedule, INTERLEAVED) | ((count >= _group(problem, pp)) & (_is(left, 0) | (left >= pp)))
 
 
+def split_schedules_fill_stages(
+    problem: Problem, pp: IntVector, dp: IntVector, schedule: IntVector, micro_batch: IntVector
+) -> Mask:
+    """ZB-H1 needs at least pp micro-batches, ZB-V 2 pp - 1, DualPipe and DualPipe-V 2 pp."""
+    count = problem.setting.workload.global_batch // (micro_batch * dp)
+    least = np.select(
+        [_is(schedule, ZB_H1), _is(schedule, ZB_V), np.isin(schedule, (DUALPIPE, DUALPIPE_V))],
+        [pp, 2 * pp - 1, 2 * pp],
+        0,
+    )
+    return np.asarray(count >= least)
+
+
+def dualpipe_meets_in_the_middle(
+    problem: Problem, pp: IntVector, dp: IntVector, schedule: IntVector, micro_batch: IntVector
+) -> Mask:
+    """Dualpipe sends half of the micro-batches from each end: their number and pp are even."""
+    count = problem.setting.workload.global_batch // (micro_batch * dp)
+    return ~_is(schedule, DUALPIPE) | (_is(count % 2, 0) & _is(pp % 2, 0))
+
+
+def weight_halves_keep_activations(problem: Problem, schedule: IntVector, recompute: IntVector) -> Mask:
+    """Schedules that split the backward go without full recompute: the weight half needs what it drops."""
+    return ~_is(recompute, FULL) | ~np.isin(schedule, SPLIT)
+
+
 INNER_RULES: tuple[Rule, ...] = (
     pipeline_keeps_weights,
     weight_gather_needs_zero_3,
@@ -195,8 +233,11 @@ INNER_RULES: tuple[Rule, ...] = (
     micro_batches_divide_batch,
     group_holds_the_stages,
     interleaving_fills_groups,
+    split_schedules_fill_stages,
+    dualpipe_meets_in_the_middle,
+    weight_halves_keep_activations,
 )
-"""Rules on ZeRO, schedule and micro-batches, in the order they count; they see pp and dp only."""
+"""Rules on ZeRO, schedule, micro-batches and recompute, in the order they count; they see pp and dp only."""
 
 
 def forbid() -> None:

@@ -104,7 +104,7 @@ def _judged(
     if problem.forbidden and solution.complete:
         judged = np.ones_like(judged)
     if solution.complete:
-        census.reject(memory.__name__, _beneath(problem, cells, np.flatnonzero(~judged)))
+        census.reject(memory.__name__, _beneath(cells, np.flatnonzero(~judged)))
     nothing = np.zeros(0, dtype=np.int64)
     found = [Waiting(nothing, nothing, nothing, nothing.astype(np.float64))]
     size = 2 * ROWS // max(2, int(cells.legal.max(initial=0))) if problem.forbidden else ROWS
@@ -206,10 +206,10 @@ def _worth(problem: Problem, table: LayoutTable, chosen: Waiting, pairs: Pairs, 
     return worth
 
 
-def _beneath(problem: Problem, cells: Cells, chosen: IntVector) -> int:
+def _beneath(cells: Cells, chosen: IntVector) -> int:
     """Layouts of some cells, every inner choice and legal rank order."""
     inside = cells.count[chosen] * cells.legal[cells.row[chosen]]
-    return int(inside.sum()) * len(problem.domains.recompute)
+    return int(inside.sum())
 
 
 def _shapes(cells: Cells) -> IntVector:

@@ -11,7 +11,6 @@ FIELDS: dict[str, str] = {
 
 VALUES: dict[str, tuple[str, ...]] = {
     "framework": ("megatron", "megatron-bridge", "torchtitan", "deepspeed", "nanotron"),
-    "schedule": ("zb-h1", "zb-v", "dualpipe", "dualpipe-v"),
     "precision": ("nvfp4",),
     "gradient_dtype": ("fp8",),
     "gradient_reduce_dtype": ("fp8",),

@@ -170,6 +170,8 @@ def expert_tensor_degrees(tp: int, constraints: Constraints, moe: bool) -> list[
 def chunk_counts(schedule: str, constraints: Constraints, layers: int) -> list[int]:
     """2 to 8 where the schedule interleaves unless the caller says otherwise; 1 elsewhere."""
     stated = constraints.vpp
+    if schedule in ("zb-v", "dualpipe-v"):
+        return [2] if accepts(stated, 2) else []
     if schedule != "interleaved":
         return [1] if accepts(stated, 1) else []
     if isinstance(stated, Range):
@@ -300,6 +302,12 @@ def rules(k: Knobs, setting: Setting, constraints: Constraints) -> Iterator[tupl
     yield "group_holds_the_stages", interleaved and group < k.pp
     fills = count >= group and (count % group == 0 or count % group >= k.pp)
     yield "interleaving_fills_groups", interleaved and not fills
+    least = {"zb-h1": k.pp, "zb-v": 2 * k.pp - 1, "dualpipe": 2 * k.pp, "dualpipe-v": 2 * k.pp}
+    yield "split_schedules_fill_stages", count < least.get(SCHEDULES[k.schedule], 0)
+    odd = k.pp % 2 != 0 or count % 2 != 0
+    yield "dualpipe_meets_in_the_middle", SCHEDULES[k.schedule] == "dualpipe" and odd
+    recomputed = RECOMPUTES[k.recompute] == "full"
+    yield "weight_halves_keep_activations", recomputed and SCHEDULES[k.schedule] in least
     yield "forbid", any(is_forbidden(k, choice, setting, constraints) for choice in constraints.forbid)
 
 

@@ -120,14 +120,29 @@ def streaming_pace(setting: Setting) -> float:
     return profile.elementwise_passes / 3 / rate
 
 
-def compute_seconds(table: LayoutTable, setting: Setting) -> tuple[PerLayer, PerLayer]:
-    """Compute of a layer and micro-batch, forward and backward, and what recompute adds. [s].
+@dataclass(frozen=True)
+class Compute:
+    """Compute of a layer and micro-batch. [s]."""
+
+    both: PerLayer
+    """Forward and backward."""
+    again: PerLayer
+    """What recompute adds."""
+    forward: PerLayer
+    """The forward's part of `both`."""
+    weight: PerLayer
+    """The part that makes the weights' gradients: a third of the matrix products."""
+
+
+def compute_seconds(table: LayoutTable, setting: Setting) -> Compute:
+    """Compute of a layer and micro-batch, its parts, and what recompute adds. [s].
 
     `selective` runs its modules' products and attention again, `full` the whole forward.
     """
     if setting.profile.flat_compute_fraction is not None:
         layer, again = _flat_seconds(table, setting, setting.profile.flat_compute_fraction)
-        return layer, _partly_recomputed(again, table)
+        third = PerLayer(layer.dense / 3, layer.sparse / 3)
+        return Compute(layer, _partly_recomputed(again, table), third, third)
     run = forward_seconds(table, setting)
     backward = setting.profile.attention_backward_factor
     both = PerLayer(
@@ -137,11 +152,16 @@ def compute_seconds(table: LayoutTable, setting: Setting) -> tuple[PerLayer, Per
     )
     full, selective = table.recompute == FULL, table.recompute == SELECTIVE
     matmul, attention, streamed, repeated = run.matmul, run.attention, run.streamed, run.repeated
-    again = PerLayer(
-        full * (matmul.dense + attention.dense + streamed.dense) + selective * repeated.dense,
-        full * (matmul.sparse + attention.sparse + streamed.sparse) + selective * repeated.sparse,
+    forward = PerLayer(
+        matmul.dense + attention.dense + streamed.dense,
+        matmul.sparse + attention.sparse + streamed.sparse,
+        last=matmul.last + streamed.last,
     )
-    return both, _partly_recomputed(again, table)
+    again = PerLayer(
+        full * forward.dense + selective * repeated.dense,
+        full * forward.sparse + selective * repeated.sparse,
+    )
+    return Compute(both, _partly_recomputed(again, table), forward, matmul)
 
 
 def _partly_recomputed(again: PerLayer, table: LayoutTable) -> PerLayer:

@@ -60,7 +60,7 @@ def dp_traffic(
     ZeRO-3 reduces and gathers layer by layer, the others once for the whole stage. With HSDP both
     stay inside the sharding group, and each reduced shard is all-reduced over the replicas.
     """
-    runs = table.micro_batches(setting.workload.global_batch)
+    runs = table.passes(setting.workload.global_batch)
     reduced = state.reductions(table.zero, table.gradient_reduce, runs)
     gathered = state.gathers(table.zero, table.weight_gather, runs)
     units = np.where((table.zero == 3)[:, None], np.maximum(layers, 1.0), 1.0)
@@ -133,7 +133,7 @@ def _flows(
     placed: Routes,
 ) -> dict[tuple[str, bool], _Flow]:
     """What one data-parallel group sends by the group it goes over and whether it is weights."""
-    recipe, runs = setting.workload.recipe, table.micro_batches(setting.workload.global_batch)
+    recipe, runs = setting.workload.recipe, table.passes(setting.workload.global_batch)
     gradient = state.gradient_traffic_bytes(table.zero, table.gradient_reduce, shards, runs, recipe)
     weight = state.weight_traffic_bytes(table.zero, table.weight_gather, shards, runs, recipe)
     whole = np.where(table.zero == 0, ALL_REDUCE, REDUCE_SCATTER)

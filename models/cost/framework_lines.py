@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from models.cost import activations, state
 from models.cost.setting import Setting
-from models.cost.shards import RankParameters, embedding_matrix, state_shards
+from models.cost.shards import RankParameters, embedding_matrix, held_shards, state_shards
 from models.cost.stages import Stages
 from models.cost.table import ONCE, LayoutTable
 
@@ -69,6 +69,7 @@ def gradient_habits(
     """
     habits, recipe = setting.framework, setting.workload.recipe
     dense, experts = (shards[:, None].astype(np.float64) for shards in state_shards(table))
+    stepping, experts_stepping = (shards[:, None].astype(np.float64) for shards in held_shards(table))
     lines = {}
     if habits.end_gradients:
         matrix = embedding_matrix(table, setting.architecture)[:, None]
@@ -82,10 +83,10 @@ def gradient_habits(
         lines["gradient_shards_routed"] = np.where(beside, recipe.gradient * parameters.routed / experts, 0.0)
     if habits.gradient_copy_at_step and recipe.gradient < NEW_GRADIENT_BYTES and recipe.master > 0:
         replicated = (table.zero == 0)[:, None] | (table.hsdp_shard is not None)
-        own = parameters.shared / state.optimizer_divisor(table.zero[:, None], dense)
-        own_routed = np.where(replicated, 0.0, parameters.routed / experts)
+        own = parameters.shared / state.optimizer_divisor(table.zero[:, None], stepping)
+        own_routed = np.where(replicated, 0.0, parameters.routed / experts_stepping)
         lines["gradient_copy"] = np.maximum(NEW_GRADIENT_BYTES * (own + own_routed) - freed, 0.0)
-        whole = parameters.routed / state.optimizer_divisor(table.zero[:, None], experts)
+        whole = parameters.routed / state.optimizer_divisor(table.zero[:, None], experts_stepping)
         lines["gradient_copy_routed"] = np.where(replicated, NEW_GRADIENT_BYTES * whole, 0.0)
     return lines
 

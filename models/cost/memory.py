@@ -13,7 +13,7 @@ from models.cost import activations, schedule, state
 from models.cost.buffers import buffer_lines, overhead_lines
 from models.cost.framework_lines import activation_habits, allocator_habits, gradient_habits
 from models.cost.setting import Setting
-from models.cost.shards import RankParameters, rank_parameters, state_shards
+from models.cost.shards import RankParameters, held_shards, rank_parameters, state_shards
 from models.cost.stages import Stages, stage_kinds
 from models.cost.table import FULL, KEEP_FOR_STEP, IntVector, LayoutTable
 
@@ -142,23 +142,27 @@ def _state_lines(table: LayoutTable, parameters: RankParameters, setting: Settin
     choice = (table.zero, table.schedule, table.gradient_reduce, table.weight_gather)
     extra = state.peak_extra_bytes(*choice, recipe)
     dense, experts = state_shards(table)
+    stepping, experts_stepping = held_shards(table)
     own_weight = np.where(
         (table.zero == 3) & (table.weight_gather != KEEP_FOR_STEP) & setting.weight_is_master, 0.0, 1.0
     )
-    groups = [("", dense, parameters.shared)]
+    groups = [("", dense, stepping, parameters.shared)]
     if setting.architecture.moe is not None:
-        groups.append((ROUTED, experts, parameters.routed))
-    for suffix, shards, count in groups:
+        groups.append((ROUTED, experts, experts_stepping, parameters.routed))
+    for suffix, shards, steps, count in groups:
         held = state.resident_bytes(*choice, shards, recipe)
         apart = shards > 1
         made_whole = np.where(apart | setting.weight_is_master, extra.weights, 0.0)
         unreduced = np.where(apart, extra.gradients, 0.0)
         lines[f"weights{suffix}"] = count * (held.weights * own_weight + made_whole)[:, None]
         lines[f"gradients{suffix}"] = count * (held.gradients + unreduced)[:, None]
-        lines[f"optimizer{suffix}"] = count * held.optimizer[:, None]
+        owned = recipe.optimizer / state.optimizer_divisor(table.zero, steps)
+        lines[f"optimizer{suffix}"] = count * owned[:, None]
     if recipe.end_optimizer != recipe.optimizer:
         more = parameters.ends * (recipe.end_optimizer - recipe.optimizer)
-        lines["optimizer"] = lines["optimizer"] + more / state.optimizer_divisor(table.zero, dense)[:, None]
+        lines["optimizer"] = (
+            lines["optimizer"] + more / state.optimizer_divisor(table.zero, stepping)[:, None]
+        )
     return lines
 
 
@@ -181,8 +185,14 @@ def _activation_lines(table: LayoutTable, stages: Stages, held: Array, setting: 
         if setting.stack.dropout:
             masks = part.tokens * architecture.hidden / part.residual
             lines["embedding_dropout"] = stages.first * held * masks[:, None]
-        lines["logits"] = losses * logits[:, None]
+        late = schedule.logit_gradients_waiting(table.schedule, table.pp, micro_batches)[:, None]
+        lines["logits"] = losses * logits[:, None] + heads * late * _logit_gradients(table, part, setting)
     return lines
+
+
+def _logit_gradients(table: LayoutTable, part: activations.Split, setting: Setting) -> Array:
+    """Gradient of one micro-batch's logits in the activations' type, (N, 1). [B]."""
+    return activations.logits_bytes(setting.architecture, table, part, 0)[:, None]
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ class Estimates:
 def estimate(table: LayoutTable, setting: Setting) -> Estimates:
     """Price every layout of a table."""
     stages, traffic, time = price(table, setting)
-    sent = np.add.reduce(list(sent_bytes(table, stages, traffic, setting).values()))
+    closing = traffic.tied_embedding.sent + traffic.stage_copies.sent
+    sent = closing + np.add.reduce(list(sent_bytes(table, stages, traffic, setting).values()))
     return Estimates(peak_bytes(table, setting), time.total, sent)
 
 
@@ -42,7 +43,7 @@ def price(table: LayoutTable, setting: Setting) -> tuple[Stages, Traffic, StepTi
 
 def sent_bytes(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting) -> dict[str, Array]:
     """Bytes the GPU that sends the most sends in a step, by dimension, (N,). [B]."""
-    runs = table.micro_batches(setting.workload.global_batch)
+    runs = table.passes(setting.workload.global_batch)
     layered = {"tp": traffic.tp, "cp": traffic.cp, "ep": traffic.ep}
     sent = {name: runs * one.sent.on(stages).max(axis=1) for name, one in layered.items()}
     sent["pp"] = traffic.pp.sent

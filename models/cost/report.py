@@ -51,7 +51,7 @@ def candidate(layout: Layout, setting: Setting) -> Candidate:
 def memory_report(layout: Layout, setting: Setting) -> Memory:
     """Return the bytes of every stage, its six parts and their lines."""
     table = LayoutTable.of([layout])
-    stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers)
+    stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers, int(table.schedule[0]))
     lines = memory_lines(table, stages, setting)
     held = stages_in_flight(table, stages, setting)
     rows = tuple(_stage(i, lines, stages, float(held[0, i])) for i in range(layout.pp))

@@ -1,4 +1,4 @@
-"""Pipeline schedules: micro-batches in flight, slots, bubbles.
+"""Pipeline schedules as the memory model and the rules read them, and the texts' slots and bubbles.
 
 Symbols: p pipeline stages, i the stage from 0, G micro-batches a step, v interleaved chunks,
 N the interleaving's group of micro-batches. A forward takes 1 slot a micro-batch and stage, a
@@ -14,9 +14,26 @@ References
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.cost.table import GPIPE, INTERLEAVED
+from models.cost.pipeline.closed_forms import Shape, in_flight_peak, stages_a_rank
+from models.cost.table import DUALPIPE, DUALPIPE_V, GPIPE, INTERLEAVED, ZB_H1, ZB_V
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+FOLDED = (ZB_V, DUALPIPE_V)
+"""Schedules whose chunks go down the stages and up again: stage i runs chunks i and 2 p - 1 - i."""
+SPLIT = (ZB_H1, ZB_V, DUALPIPE_V, DUALPIPE)
+"""Schedules that run the input's and the weight's gradient apart."""
+
+
+def chunks_fit(schedule: ArrayLike, vpp: ArrayLike) -> Mask:
+    """Whether a schedule runs v chunks a stage: 2 and more interleaved, 2 folded, 1 under the others.
+
+    >>> chunks_fit([INTERLEAVED, ZB_V, ZB_V, DUALPIPE], [3, 2, 1, 1]).tolist()
+    [True, True, False, True]
+    """
+    code, v = np.asarray(schedule), np.asarray(vpp)
+    return np.where(code == INTERLEAVED, v > 1, v == np.where(np.isin(code, FOLDED), 2, 1))
 
 
 def in_flight(
@@ -29,10 +46,10 @@ def in_flight(
 ) -> Array:
     """Micro-batches whose activations a stage holds at its peak.
 
-    1F1B          min(G, p - i)
-    GPipe         G
-    interleaved   min(2 (p - 1 - i) + (v - 1) N + 1, v G) / v, in whole-stage units
-    no pipeline   1
+    What `in_flight_peak` says of the stages a rank holds, over how many those are: 1F1B min(G, p - i),
+    GPipe G, interleaved min(2 (p - 1 - i) + (v - 1) N + 1, v G) / v, zb-h1 and zb-v about p, dualpipe-v
+    p + 1/2, dualpipe (p + 1) / 2 of the two stages it holds. The halves of a split backward free nothing
+    before the second has run.
 
     Parameters
     ----------
@@ -44,7 +61,7 @@ def in_flight(
     Returns
     -------
     array
-        Micro-batches; a fraction where chunks of a stage are held. [1]
+        Micro-batches of all a rank's layers; a fraction where chunks of them are held. [1]
 
     Examples
     --------
@@ -55,12 +72,8 @@ def in_flight(
     >>> in_flight(3, [0], 4, 64, 5, 4)
     array([4.6])
     """
-    code, i, p = np.asarray(schedule), np.asarray(stage), np.asarray(pp)
-    g, v, n = np.asarray(micro_batches), np.asarray(vpp), np.asarray(group)
-    one_f_one_b = np.minimum(g, p - i)
-    interleaved = np.minimum(2 * (p - 1 - i) + (v - 1) * n + 1, v * g) / v
-    held = np.where(code == GPIPE, g, np.where(code == INTERLEAVED, interleaved, one_f_one_b))
-    return held.astype(np.float64)
+    shape = Shape(schedule, pp, micro_batches, vpp, group)
+    return np.asarray(in_flight_peak(shape, stage) / stages_a_rank(schedule, vpp))
 
 
 def logits_in_flight(schedule: ArrayLike, micro_batches: ArrayLike) -> Array:
@@ -69,6 +82,19 @@ def logits_in_flight(schedule: ArrayLike, micro_batches: ArrayLike) -> Array:
     One forward, one backward: the loss's backward follows its forward at once.
     """
     return np.where(np.asarray(schedule) == GPIPE, micro_batches, 1).astype(np.float64)
+
+
+def logit_gradients_waiting(schedule: ArrayLike, pp: ArrayLike, micro_batches: ArrayLike) -> Array:
+    """Micro-batches whose logits' gradient waits for the head's weight half on the last stage.
+
+    ZB-H1 runs it p - 1 input halves later, min(p - 1, G - 1); where ranks hold the first and the last
+    stage, both halves of the head's backward follow each other at once.
+
+    >>> logit_gradients_waiting([ZB_H1, ZB_V], 8, 32).tolist()
+    [7.0, 0.0]
+    """
+    late = np.minimum(np.asarray(pp), np.asarray(micro_batches)) - 1
+    return np.where(np.asarray(schedule) == ZB_H1, late, 0).astype(np.float64)
 
 
 def bubble_of_compute(pp: ArrayLike, micro_batches: ArrayLike, vpp: ArrayLike) -> Array:

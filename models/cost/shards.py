@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from models.architecture import Architecture
 from models.cost.layer_parameters import LayerParameters
 from models.cost.parameters import count_parameters, padded_vocabulary
+from models.cost.schedule import FOLDED
 from models.cost.setting import Setting
 from models.cost.stages import Stages
-from models.cost.table import LayoutTable
+from models.cost.table import DUALPIPE, LayoutTable
 
 Array = NDArray[np.float64]
 
@@ -47,6 +48,21 @@ def state_shards(table: LayoutTable) -> tuple[NDArray[np.int64], NDArray[np.int6
     return np.gcd(dense, table.hsdp_shard), np.gcd(experts, table.hsdp_shard)
 
 
+def held_shards(table: LayoutTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Ranks that share the optimizer's state of a stage, dense and experts', (N,) each. [1].
+
+    `state_shards`, and under dualpipe twice as many: both ranks that hold a copy of a stage step half of it.
+    """
+    dense, experts = state_shards(table)
+    copies = copies_of_stage(table)
+    return dense * copies, experts * copies
+
+
+def copies_of_stage(table: LayoutTable) -> NDArray[np.int64]:
+    """Ranks of a pipeline that hold each stage, (N,): two under dualpipe. [1]."""
+    return np.where(table.schedule == DUALPIPE, 2, 1)
+
+
 def rank_parameters(table: LayoutTable, stages: Stages, setting: Setting) -> RankParameters:
     """Return the parameters of each stage's rank.
 
@@ -67,7 +83,7 @@ def rank_parameters(table: LayoutTable, stages: Stages, setting: Setting) -> Ran
     if setting.profile.real_valued_stages:
         psi = (architecture.nominal_parameters or counts.total) - experts * counts.sparse_layers
         shared, ends = (
-            psi / (tp * table.pp[:, None]) + np.zeros_like(stages.dense),
+            copies_of_stage(table)[:, None] * psi / (tp * table.pp[:, None]) + np.zeros_like(stages.dense),
             np.zeros_like(stages.dense),
         )
     else:
@@ -94,11 +110,14 @@ def embedding_matrix(table: LayoutTable, architecture: Architecture) -> Array:
 def embedding_twice(table: LayoutTable, setting: Setting) -> NDArray[np.bool_]:
     """Whether the last of several stages holds the input embedding too, (N,).
 
+    Not where one rank runs the first and the last stage.
+
     As the head it is tied to, or to embed the tokens an MTP layer predicts from; one copy serves both
     (NVIDIA/Megatron-LM megatron/core/models/gpt/gpt_model.py, `pre_process or mtp_process`).
     """
     wanted = setting.architecture.tied_embeddings or setting.mtp_layers > 0
-    return np.asarray((table.pp > 1) & wanted)
+    apart = (table.pp > 1) & ~np.isin(table.schedule, (*FOLDED, DUALPIPE))
+    return np.asarray(apart & wanted)
 
 
 def _ends(table: LayoutTable, stages: Stages, setting: Setting) -> Array:

@@ -10,13 +10,15 @@ N layouts, S kinds (padded by repeating a kind with count 0).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.architecture import Architecture
+from models.cost.schedule import FOLDED
 from models.cost.setting import Setting
-from models.cost.table import LayoutTable
+from models.cost.table import DUALPIPE, ONE_F_ONE_B, LayoutTable
 
 Array = NDArray[np.float64]
 
@@ -73,19 +75,53 @@ def stage_kinds(table: LayoutTable, setting: Setting) -> Stages:
 
     In real-valued stages (the textbook) a middle stage of L/p layers stands for all.
     """
-    keys, inverse = np.unique(table.pp * 100_000 + table.vpp, return_inverse=True)
-    pairs = [(int(key) // 100_000, int(key) % 100_000) for key in keys]
-    rows = [_kinds(*pair, _Layers.of(setting, table.stage_layers)) for pair in pairs]
+    kinds = len(PLACEMENTS)
+    codes = (table.pp * 100_000 + table.vpp) * kinds + _placement(table.schedule)
+    keys, inverse = np.unique(codes, return_inverse=True)
+    layers = _Layers.of(setting, table.stage_layers)
+    rows = [_kinds(*divmod(key // kinds, 100_000), key % kinds, layers) for key in keys.tolist()]
     width = max((len(row) for row in rows), default=1)
     padded = [row + ((*row[0][:5], 0.0),) * (width - len(row)) for row in rows]
     grid = np.array(padded, dtype=np.float64).reshape(len(rows), width, 6)[inverse.reshape(-1)]
     return Stages(*np.moveaxis(grid, 2, 0))
 
 
-def every_stage(pp: int, vpp: int, setting: Setting, split: tuple[int, ...] | None) -> Stages:
+def every_stage(
+    pp: int, vpp: int, setting: Setting, split: tuple[int, ...] | None, schedule: int = ONE_F_ONE_B
+) -> Stages:
     """Return all p stages of one layout, shape (1, p)."""
-    rows = _stages(pp, vpp, _Layers.of(setting, split))
+    placement = int(_placement(np.array([schedule]))[0])
+    rows = _stages(pp, vpp, placement, _Layers.of(setting, split))
     return Stages(*np.array(rows, dtype=np.float64).T[:, None, :])
+
+
+def every_chunk(pp: int, vpp: int, setting: Setting, split: tuple[int, ...] | None) -> Stages:
+    """Return the p v chunks of one layout in execution order as stages of their own, shape (1, C)."""
+    rows = _stages(pp * vpp, 1, ROUND, _Layers.of(setting, split))
+    return Stages(*np.array(rows, dtype=np.float64).T[:, None, :])
+
+
+PLACEMENTS = ("round", "folded", "mirrored")
+"""How chunks go to ranks: round and round, down and up again, or one copy from each end."""
+ROUND, FOLD, MIRROR = range(3)
+
+
+def _placement(schedule: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Code of each schedule's placement."""
+    return np.where(schedule == DUALPIPE, MIRROR, np.where(np.isin(schedule, FOLDED), FOLD, ROUND))
+
+
+def chunks_of(stage: int, pp: int, vpp: int, placement: int) -> tuple[int, ...]:
+    """Return the chunks a pipeline stage runs, in execution order.
+
+    >>> chunks_of(1, 4, 2, ROUND), chunks_of(1, 4, 2, FOLD), chunks_of(1, 4, 1, MIRROR)
+    ((1, 5), (1, 6), (1, 2))
+    """
+    if placement == MIRROR:
+        return tuple(sorted((stage, pp - 1 - stage)))
+    if placement == FOLD:
+        return tuple(turn * pp + (pp - 1 - stage if turn % 2 else stage) for turn in range(vpp))
+    return tuple(turn * pp + stage for turn in range(vpp))
 
 
 @dataclass(frozen=True)
@@ -106,31 +142,29 @@ Row = tuple[float, float, float, float, float, float]
 
 
 @lru_cache(maxsize=4096)
-def _kinds(pp: int, vpp: int, layers: _Layers) -> tuple[Row, ...]:
+def _kinds(pp: int, vpp: int, placement: int, layers: _Layers) -> tuple[Row, ...]:
     kinds: dict[tuple[float, ...], list[float]] = {}
-    for index, *shape, count in _stages(pp, vpp, layers):
+    for index, *shape, count in _stages(pp, vpp, placement, layers):
         kinds.setdefault(tuple(shape), [index, 0.0])[1] += count
     return tuple((found[0], *shape, found[1]) for shape, found in kinds.items())  # type: ignore[misc]
 
 
-def _stages(pp: int, vpp: int, layers: _Layers) -> list[Row]:
+def _stages(pp: int, vpp: int, placement: int, layers: _Layers) -> list[Row]:
     sparse = layers.architecture.sparse_layers()
     predicted = sparse[-1:] * layers.mtp
     if layers.real_valued:
-        every = (*sparse, *predicted)
-        moe = sum(every) / pp
-        return [(i, len(every) / pp - moe, moe, 0.0, 0.0, 1.0) for i in range(pp)]
+        every, copies = (*sparse, *predicted), 2.0 if placement == MIRROR else 1.0
+        moe = copies * sum(every) / pp
+        return [(i, copies * len(every) / pp - moe, moe, 0.0, 0.0, 1.0) for i in range(pp)]
     held = layers.split or balanced_split(layers.architecture.layers, pp * vpp)
     bounds = np.concatenate([[0], np.cumsum(held)])
-    stages = [_stage(i, pp, vpp, bounds, sparse) for i in range(pp)]
-    index, dense, moe, first, last, count = stages[-1]
-    more = float(sum(predicted))
-    stages[-1] = (index, dense + len(predicted) - more, moe + more, first, last, count)
-    return stages
+    of_chunk = [sparse[low:high] for low, high in pairwise(bounds)]
+    of_chunk[-1] = (*of_chunk[-1], *predicted)
+    return [_stage(i, chunks_of(i, pp, vpp, placement), of_chunk) for i in range(pp)]
 
 
-def _stage(index: int, pp: int, vpp: int, bounds: NDArray[np.int64], sparse: Sequence[bool]) -> Row:
-    chunks = [index + turn * pp for turn in range(vpp)]
-    held = [layer for c in chunks for layer in sparse[bounds[c] : bounds[c + 1]]]
+def _stage(index: int, chunks: tuple[int, ...], of_chunk: Sequence[Sequence[bool]]) -> Row:
+    held = [layer for chunk in chunks for layer in of_chunk[chunk]]
     moe = float(sum(held))
-    return (float(index), len(held) - moe, moe, float(index == 0), float(index == pp - 1), 1.0)
+    first, last = float(0 in chunks), float(len(of_chunk) - 1 in chunks)
+    return (float(index), len(held) - moe, moe, first, last, 1.0)

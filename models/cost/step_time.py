@@ -1,9 +1,9 @@
 """From compute and traffic to the time of an optimizer step: what waits, what hides, the sum.
 
 The limiting stage (the one whose micro-batch takes longest) sets the pace: it works G micro-batches
-and waits for the pipeline to fill and drain.
+and has nothing to do while the pipeline fills and drains (`pipeline_time`).
 
-    step = G t_max + (sum over stages of t_i - t_max) / v + exposed PP + exposed DP + optimizer
+    step = G t_max + idle + exposed PP + exposed DP + optimizer
 
 Symbols: G micro-batches, t_i time of one micro-batch on stage i, v interleaved chunks,
 N layouts, S kinds of stages. Everything is in seconds.
@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 
 from models.cost import state
 from models.cost.closing_traffic import Closing, gradient_norm, tied_embedding
-from models.cost.compute import compute_seconds
+from models.cost.compute import Compute, compute_seconds
+from models.cost.copies_traffic import stage_copies
 from models.cost.data_traffic import DataTraffic, dp_traffic
+from models.cost.pipeline_time import added, work
 from models.cost.routes import Routes, routes
+from models.cost.schedule import SPLIT
 from models.cost.setting import Setting
-from models.cost.shards import RankParameters, rank_parameters, state_shards
+from models.cost.shards import RankParameters, held_shards, rank_parameters
 from models.cost.stages import Stages
 from models.cost.table import FULL, RING, LayoutTable
 from models.cost.traffic import (
@@ -50,6 +53,7 @@ class Traffic:
     dp: DataTraffic
     tied_embedding: Closing
     gradient_norm: Closing
+    stage_copies: Closing
     routes: Routes
 
 
@@ -79,6 +83,7 @@ def all_traffic(table: LayoutTable, stages: Stages, setting: Setting) -> Traffic
         dp=dp_traffic(table, parameters, stages.dense + stages.sparse, setting, placed),
         tied_embedding=tied_embedding(table, setting, placed),
         gradient_norm=gradient_norm(table, setting, placed),
+        stage_copies=stage_copies(table, parameters, setting, placed),
         routes=placed,
     )
 
@@ -86,36 +91,56 @@ def all_traffic(table: LayoutTable, stages: Stages, setting: Setting) -> Traffic
 def step_time(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting) -> StepTime:
     """Time of a step in parts that add up."""
     profile = setting.profile
-    compute, again = compute_seconds(table, setting)
-    per_stage = {
-        "compute_s": compute.on(stages),
-        "recompute_s": again.on(stages),
-        "tp_exposed_s": tp_exposed(table, traffic.tp, stages, setting),
-        "cp_exposed_s": cp_exposed(table, traffic.cp, compute.on(stages), stages, setting),
-        "ep_exposed_s": traffic.ep.seconds.on(stages),
-    }
+    compute = compute_seconds(table, setting)
+    per_stage = micro_batch_parts(table, compute, stages, traffic, setting)
     worked = np.add.reduce(list(per_stage.values()))
     paced = np.maximum(worked, host_seconds(table, stages, setting))
     limiting = paced.argmax(axis=1)
     rows = np.arange(len(table))
-    runs = table.micro_batches(setting.workload.global_batch)
+    runs = table.passes(setting.workload.global_batch)
     parts = {name: runs * value[rows, limiting] for name, value in per_stage.items()}
-    pace = paced[rows, limiting]
     computing = (per_stage["compute_s"] + per_stage["recompute_s"])[rows, limiting]
-    parts["pp_exposed_s"] = pp_exposed(table, traffic.pp, computing, setting)
+    one = work(compute, per_stage, paced, stages)
+    piped = added(table, stages, one, traffic.pp.message_seconds, setting)
+    parts["pp_exposed_s"] = np.where(profile.pp_hidden, 0.0, piped.waits)
     taken = pp_hidden(table, traffic.pp, computing, setting)[:, None]
     free = np.maximum(per_stage["compute_s"] + per_stage["recompute_s"] - taken, 0.0)
+    free = last_backward(table, compute, free, stages)
     parts["dp_exposed_s"] = dp_exposed(
         table, traffic.dp, np.minimum(per_stage["compute_s"], free), free, setting
     )
     if not profile.real_valued_stages:
         parts["pp_exposed_s"] = parts["pp_exposed_s"] + traffic.tied_embedding.seconds
-        parts["dp_exposed_s"] = parts["dp_exposed_s"] + traffic.gradient_norm.seconds
-    fill = (paced * stages.count).sum(axis=1) - pace
-    parts["bubble_s"] = np.maximum(fill, 0.0) / table.vpp * float(profile.bubble)
+        closing = traffic.gradient_norm.seconds + traffic.stage_copies.seconds
+        parts["dp_exposed_s"] = parts["dp_exposed_s"] + closing
+    if profile.bubble:
+        parts["ep_exposed_s"] = np.maximum(parts["ep_exposed_s"] - piped.hidden, 0.0)
+    parts["bubble_s"] = piped.idle * float(profile.bubble)
     parts["optimizer_s"] = optimizer_seconds(table, stages, setting)
     parts["other_s"] = runs * (paced[rows, limiting] - worked[rows, limiting])
     return StepTime(parts, limiting)
+
+
+def micro_batch_parts(
+    table: LayoutTable, compute: Compute, stages: Stages, traffic: Traffic, setting: Setting
+) -> dict[str, Array]:
+    """What a micro-batch takes on each stage, by cause, (N, S). [s]."""
+    return {
+        "compute_s": compute.both.on(stages),
+        "recompute_s": compute.again.on(stages),
+        "tp_exposed_s": tp_exposed(table, traffic.tp, stages, setting),
+        "cp_exposed_s": cp_exposed(table, traffic.cp, compute.both.on(stages), stages, setting),
+        "ep_exposed_s": traffic.ep.seconds.on(stages),
+    }
+
+
+def last_backward(table: LayoutTable, compute: Compute, free: Array, stages: Stages) -> Array:
+    """Compute DP may hide behind, (N, S): the last backward's, or its weight halves where it is split. [s].
+
+    A split backward leaves the weight halves for the end: only they are left when gradients are whole.
+    """
+    halves = compute.both.on(stages) * FORWARD_SHARE + compute.weight.on(stages)
+    return np.where(np.isin(table.schedule, SPLIT)[:, None], np.minimum(free, halves), free)
 
 
 def host_seconds(table: LayoutTable, stages: Stages, setting: Setting) -> Array:
@@ -148,23 +173,6 @@ def cp_exposed(
         return seconds
     ring = (table.cp_comm == RING)[:, None]
     return np.where(ring, np.maximum(seconds - compute, 0.0), seconds)
-
-
-def pp_exposed(table: LayoutTable, traffic: PipelineTraffic, computing: Array, setting: Setting) -> Array:
-    """PP messages the step waits for, (N,).
-
-    Filling and draining wait for 2 (p - 1) messages. In between, plain 1F1B waits for its two
-    messages a micro-batch; interleaving sends them behind the next chunk and waits only for what
-    exceeds a micro-batch's compute (Megatron overlaps point-to-point only when interleaving).
-    """
-    if setting.profile.pp_hidden:
-        return np.zeros(len(table))
-    runs = table.micro_batches(setting.workload.global_batch)
-    edges = 2 * (table.pp - 1) * traffic.message_seconds
-    plain = 2 * traffic.message_seconds
-    hidden = np.maximum(2 * table.vpp * traffic.message_seconds - computing, 0.0)
-    steady = runs * np.where(table.vpp > 1, hidden, plain)
-    return np.where(table.pp > 1, edges + steady, 0.0)
 
 
 def pp_hidden(table: LayoutTable, traffic: PipelineTraffic, computing: Array, setting: Setting) -> Array:
@@ -224,5 +232,5 @@ def optimizer_seconds(table: LayoutTable, stages: Stages, setting: Setting) -> A
 
 def _owned(table: LayoutTable, parameters: RankParameters) -> Array:
     """Parameters whose optimizer state the rank keeps, (N, S)."""
-    dense, routed = (state.optimizer_divisor(table.zero, d)[:, None] for d in state_shards(table))
+    dense, routed = (state.optimizer_divisor(table.zero, d)[:, None] for d in held_shards(table))
     return np.asarray(parameters.shared / dense + parameters.routed / routed)

@@ -25,7 +25,7 @@ from models.layout import (
 IntVector = NDArray[np.int64]
 Vector = NDArray[np.float64]
 
-NONE, GPIPE, ONE_F_ONE_B, INTERLEAVED = range(4)
+NONE, GPIPE, ONE_F_ONE_B, INTERLEAVED, ZB_H1, ZB_V, DUALPIPE_V, DUALPIPE = range(8)
 """Codes of `SCHEDULES`."""
 KEEP_ALL, SELECTIVE, FULL = range(3)
 """Codes of `RECOMPUTES`."""
@@ -106,6 +106,11 @@ class LayoutTable:
     def micro_batches(self, global_batch: int) -> IntVector:
         """Micro-batches of a step on each replica, G = global_batch / (micro_batch * dp), shape (N,)."""
         return global_batch // (self.micro_batch * self.dp)
+
+    def passes(self, global_batch: int) -> Vector:
+        """Micro-batches that pass each stage of a rank, shape (N,): G; half from each end under dualpipe."""
+        runs = self.micro_batches(global_batch)
+        return np.where(self.schedule == DUALPIPE, runs / 2, runs).astype(np.float64)
 
     def take(self, rows: NDArray[Any] | slice) -> "LayoutTable":
         """Return the chosen rows as a table of their own."""

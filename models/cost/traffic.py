@@ -24,6 +24,7 @@ from models.cost import activations
 from models.cost.collective_time import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, SEND, all_to_all_crossing
 from models.cost.collectives import partner_shares, reduce_scatter_sent
 from models.cost.routes import Routes
+from models.cost.schedule import FOLDED
 from models.cost.setting import Setting
 from models.cost.table import FULL, KEEP_ALL, RING, SELECTIVE, ULYSSES, LayoutTable
 from models.cost.units import PerLayer
@@ -338,7 +339,7 @@ class PipelineTraffic:
     message: Array
     """One boundary message, a T h / t. [B]"""
     count: Array
-    """Messages a step: 2 v G on a middle stage, (2 v - 1) G where there are only ends. [1]"""
+    """Messages a step: 2 v G on a middle stage; where there are only ends (2 v - 1) G, 2 G folded. [1]"""
     sent: Array
     """Bytes a step. [B]"""
     message_seconds: Array
@@ -348,11 +349,13 @@ class PipelineTraffic:
 
 
 def pp_traffic(table: LayoutTable, setting: Setting, placed: Routes) -> PipelineTraffic:
-    """PP: each micro-batch crosses each chunk boundary forward and backward."""
+    """PP: each micro-batch crosses each chunk boundary both ways, but where a fold turns on a rank."""
     part = activations.split(table, setting)
     message = part.element * part.tokens * setting.architecture.hidden / part.tp
     micro_batches = table.micro_batches(setting.workload.global_batch)
-    middle = np.where(table.pp > 2, 2 * table.vpp, 2 * table.vpp - 1) * micro_batches
+    turns = np.isin(table.schedule, FOLDED)
+    few = np.where(turns, 2, 2 * table.vpp - 1)
+    middle = np.where(table.pp > 2, 2 * table.vpp, few) * micro_batches
     count = np.where(table.pp > 1, middle, 0).astype(np.float64)
     seconds = placed.time(SEND, message, "pp").seconds
     return PipelineTraffic(message, count, count * message, seconds, placed.neighbour_shares("pp"))

@@ -29,6 +29,8 @@ CLOSING: dict[Axis, str] = {
     "dp": "all_reduce of the gradient norm",
 }
 """Operations that close a step, by the dimension they are told under."""
+COPIES = "exchange of the stages' two copies"
+"""What closes a step besides under dualpipe, told under dp."""
 
 
 def dimension_traffic(
@@ -38,11 +40,7 @@ def dimension_traffic(
     sent = sent_bytes(table, stages, traffic, setting)
     counts = _counts(table, stages, traffic, setting)
     seconds = _seconds(table, stages, traffic, setting)
-    closing = (
-        {}
-        if setting.profile.real_valued_stages
-        else {"pp": traffic.tied_embedding, "dp": traffic.gradient_norm}
-    )
+    closing = () if setting.profile.real_valued_stages else _closing(traffic)
     messages = {
         "tp": traffic.tp.message,
         "cp": traffic.cp.message,
@@ -60,22 +58,33 @@ def dimension_traffic(
             **_tiers(float(sent[name][0]), seconds[name], _shares(name, table, stages, traffic), setting),
             seconds=seconds[name],
             exposed_s=float(time.parts[f"{name}_exposed_s"][0])
-            - (float(closing[name].seconds[0]) if name in closing else 0.0),
+            - sum(float(one.seconds[0]) for dimension, _, one in closing if dimension == name),
             waits=WAITS[name],
         )
         for name in ("tp", "cp", "ep", "pp", "dp")
         if sent[name][0] > 0
     )
-    return running + _closing(traffic, setting) if closing else running
+    return running + _closing_lines(closing, setting)
 
 
-def _closing(traffic: Traffic, setting: Setting) -> tuple[DimensionTraffic, ...]:
-    """The all-reduce of an embedding two stages hold, and the gradient norm's, where there are any."""
-    closing: dict[Axis, Closing] = {"pp": traffic.tied_embedding, "dp": traffic.gradient_norm}
+ClosingLines = tuple[tuple[Axis, str, Closing], ...]
+"""Dimension, operation and what it takes."""
+
+
+def _closing(traffic: Traffic) -> ClosingLines:
+    """What closes a step: an embedding two stages hold, the gradient norm, stages that are held twice."""
+    return (
+        ("pp", CLOSING["pp"], traffic.tied_embedding),
+        ("dp", CLOSING["dp"], traffic.gradient_norm),
+        ("dp", COPIES, traffic.stage_copies),
+    )
+
+
+def _closing_lines(closing: ClosingLines, setting: Setting) -> tuple[DimensionTraffic, ...]:
     return tuple(
         DimensionTraffic(
             dimension=name,
-            operation=CLOSING[name],
+            operation=operation,
             algorithm=ALGORITHMS[int(one.algorithm[0])],
             per_step=1,
             message_bytes=round(float(one.message[0])),
@@ -84,7 +93,7 @@ def _closing(traffic: Traffic, setting: Setting) -> tuple[DimensionTraffic, ...]
             exposed_s=float(one.seconds[0]),
             waits=True,
         )
-        for name, one in closing.items()
+        for name, operation, one in closing
         if one.sent[0] > 0
     )
 
@@ -129,7 +138,7 @@ def _weighed(weights: Sequence[float], shares: Sequence[Array]) -> Array:
 
 
 def _counts(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting) -> dict[str, float]:
-    runs = int(table.micro_batches(setting.workload.global_batch)[0])
+    runs = float(table.passes(setting.workload.global_batch)[0])
     layered = {"tp": traffic.tp, "cp": traffic.cp, "ep": traffic.ep}
     counts = {name: runs * _busiest(one, stages, one.count.on(stages)) for name, one in layered.items()}
     counts["pp"] = float(traffic.pp.count[0])
@@ -138,7 +147,7 @@ def _counts(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setti
 
 
 def _seconds(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting) -> dict[str, float]:
-    runs = int(table.micro_batches(setting.workload.global_batch)[0])
+    runs = float(table.passes(setting.workload.global_batch)[0])
     layered = {"tp": traffic.tp, "cp": traffic.cp, "ep": traffic.ep}
     seconds = {name: runs * _busiest(one, stages, one.seconds.on(stages)) for name, one in layered.items()}
     seconds["pp"] = float(traffic.pp.count[0] * traffic.pp.message_seconds[0])

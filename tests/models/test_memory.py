@@ -87,6 +87,57 @@ def test_pricing_one_stage_of_each_kind_finds_the_heaviest_of_all_stages():
         assert peak_bytes(table, question)[0] == whole.max()
 
 
+@pytest.mark.parametrize("schedule", ["zb-h1", "zb-v", "dualpipe-v", "dualpipe"])
+def test_one_stage_of_each_kind_finds_the_heaviest_under_every_schedule(schedule):
+    vpp = 2 if schedule in ("zb-v", "dualpipe-v") else 1
+    for shape, pp in ((MIXTRAL, 4), (MIXTRAL, 16), (LLAMA_405B, 16), (LLAMA_405B, 42)):
+        knobs = {"tp": 2, "pp": pp, "vpp": vpp, "dp": 4, "schedule": schedule}
+        chosen = layout(shape, 2048, **knobs)
+        question = setting(shape, "calibrated", gpus=chosen.gpus)
+        table = LayoutTable.of([chosen])
+        code = int(table.schedule[0])
+        every = every_stage(pp, vpp, question, chosen.stage_layers, code)
+        whole = sum(memory_lines(table, every, question).values())
+        assert peak_bytes(table, question)[0] == whole.max()
+        copies = 2 if schedule == "dualpipe" else 1
+        assert (every.dense + every.sparse).sum() == copies * shape.layers
+        assert every.first.sum() == every.last.sum() == copies
+
+
+def stages_under(schedule, shape=LLAMA_405B, **knobs):
+    vpp = 2 if schedule in ("zb-v", "dualpipe-v") else 1
+    chosen = layout(shape, 64, **{"tp": 8, "pp": 6, "vpp": vpp, "dp": 1, "schedule": schedule} | knobs)
+    asked = setting(shape, "calibrated", gpus=chosen.gpus, workload=workload(8192, 64))
+    return candidate(chosen, asked).memory.stages
+
+
+def test_the_vs_hold_both_ends_on_the_first_stage_and_the_same_activations_on_all():
+    """Seven layers down and seven up on each of nine stages: 18 chunks of 7 make 126."""
+    for schedule, chunks in (("zb-v", 18), ("dualpipe-v", 19)):
+        stages = stages_under(schedule, pp=9)
+        assert [stage.in_flight * 2 for stage in stages] == [chunks] * 9
+        assert [stage.layers for stage in stages] == [14] * 9
+        assert "logits" in stages[0].details
+        assert all("logits" not in stage.details for stage in stages[1:])
+        assert len({stage.details["layer_activations"] for stage in stages}) == 1
+
+
+def test_dualpipe_holds_two_copies_of_the_weights_and_steps_each_parameter_once():
+    plain, twice = stages_under("1f1b", dp=2), stages_under("dualpipe", dp=2)
+    for part, copies in (("weights", 2), ("gradients", 2), ("optimizer", 1)):
+        whole = [sum(stage.details[part] for stage in stages) for stages in (plain, twice)]
+        assert whole[1] == pytest.approx(copies * whole[0], rel=1e-9)
+    assert [stage.in_flight for stage in twice] == [3.5] * 6
+    assert [stage.layers for stage in twice] == [42] * 6
+
+
+def test_zb_h1_holds_on_every_stage_what_1f1b_holds_on_the_first():
+    plain, split = stages_under("1f1b"), stages_under("zb-h1")
+    assert [stage.in_flight for stage in split] == [plain[0].in_flight] * 6
+    one = 8192 * 129024 // 8 * 2
+    assert split[5].details["logits"] - plain[5].details.get("logits", 0) in (5 * one, 5 * one + 3 * one)
+
+
 @given(layers=st.integers(1, 200), chunks=st.integers(1, 200))
 def test_the_balanced_split_gives_every_layer_a_chunk_and_every_chunk_a_layer(layers, chunks):
     chunks = min(chunks, layers)

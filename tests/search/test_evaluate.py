@@ -57,6 +57,43 @@ def test_the_schedule_follows_the_stages(knobs, schedule):
     assert priced(DENSE, 8, 16, **knobs).candidate.layout.schedule == schedule
 
 
+@pytest.mark.parametrize(
+    ("schedule", "batch", "knobs", "broken"),
+    [
+        ("zb-h1", 2, {}, {"split_schedules_fill_stages"}),
+        ("zb-h1", 4, {}, set()),
+        ("zb-v", 6, {}, {"split_schedules_fill_stages"}),
+        ("zb-v", 7, {}, set()),
+        ("zb-v", 8, {"recompute": "full"}, {"weight_halves_keep_activations"}),
+        ("zb-v", 8, {"vpp": 3}, {"schedule_fits_stages"}),
+        ("dualpipe-v", 7, {}, {"split_schedules_fill_stages"}),
+        ("dualpipe-v", 8, {"recompute": "selective"}, set()),
+        ("dualpipe-v", 9, {"vpp": 1}, {"schedule_fits_stages"}),
+        ("dualpipe", 9, {}, {"dualpipe_meets_in_the_middle"}),
+        ("dualpipe", 6, {"pp": 3, "dp": 1}, {"dualpipe_meets_in_the_middle"}),
+        ("dualpipe", 8, {}, set()),
+        ("1f1b", 1, {}, set()),
+    ],
+)
+def test_each_schedule_has_rules_of_its_own_and_figures_whatever_it_breaks(schedule, batch, knobs, broken):
+    degrees = {"pp": 4, "dp": 1} | knobs
+    told = priced(DENSE, degrees["pp"], batch, schedule=schedule, **degrees)
+    assert {rule.rule for rule in told.broken_rules} == broken
+    assert told.candidate.step_time_s > 0
+    assert sum(value for _, value in told.candidate.time) == pytest.approx(told.candidate.step_time_s)
+    assert len(told.candidate.layout.stage_layers) == degrees["pp"] * told.candidate.layout.vpp
+
+
+@pytest.mark.parametrize(
+    ("schedule", "words"),
+    [("zb-v", "torchtitan (ZBVZeroBubble)"), ("dualpipe", "deepseek-ai/DualPipe"), ("1f1b", None)],
+)
+def test_a_schedule_few_frameworks_run_says_who_does(schedule, words):
+    warnings = priced(DENSE, 4, 8, pp=4, schedule=schedule).candidate.warnings
+    told = [warning for warning in warnings if schedule in warning]
+    assert (told == []) if words is None else (words in told[0])
+
+
 def test_the_best_layout_of_a_search_breaks_no_rule_and_costs_the_same():
     question = Question(MOE, 8, 16)
     best = search(question.request(), resolved(question.setting())).shortlist[0]
@@ -102,7 +139,11 @@ def test_a_layout_over_the_limit_is_priced_and_says_by_how_much():
     [
         ({"pp": 4, "vpp": 2, "dp": 2}, "interleaving_fills_groups", "Use micro_batch_group of 6."),
         ({"pp": 4, "vpp": 2, "dp": 2, "micro_batch_group": 3}, "group_holds_the_stages", "of at least 4."),
-        ({"pp": 2, "schedule": "none"}, "schedule_fits_stages", "Use schedule gpipe, 1f1b or interleaved."),
+        (
+            {"pp": 2, "schedule": "none"},
+            "schedule_fits_stages",
+            "Use schedule of gpipe, 1f1b, interleaved, zb-h1, zb-v, dualpipe-v, dualpipe.",
+        ),
         ({"schedule": "1f1b"}, "schedule_fits_stages", "Use schedule none."),
         ({"pp": 2, "vpp": 2, "schedule": "1f1b"}, "schedule_fits_stages", "Use vpp 1"),
         ({"weight_gather": "keep_for_step"}, "weight_gather_needs_zero_3", "Use weight_gather per_pass."),

@@ -107,15 +107,10 @@ def test_a_field_that_is_not_built_yet_is_refused_by_name(client, name):
     ("name", "value"), [(name, v) for name, values in unbuilt.VALUES.items() for v in values]
 )
 def test_a_value_that_is_not_built_yet_is_refused_by_name(client, name, value):
-    part = {"framework": None, "schedule": "constraints"}.get(name, "workload")
+    part = {"framework": None}.get(name, "workload")
     held = {**GOOD.get(part, {}), name: value} if part else value
     told = check_problem(search(client, **{part or name: held}), 422)
     assert "not built yet" in faults_at(told)[f"/{part}/{name}" if part else f"/{name}"]["reason"]
-
-
-def test_a_value_that_is_not_built_yet_is_refused_in_a_list_too(client):
-    told = check_problem(search(client, constraints={"schedule": ["1f1b", "dualpipe"]}), 422)
-    assert "not built yet" in faults_at(told)["/constraints/schedule/1"]["reason"]
 
 
 def test_a_missing_field_says_what_it_is_and_which_slip_it_may_be(client):

@@ -19,12 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from models.cost.table import DUALPIPE, DUALPIPE_V, GPIPE, INTERLEAVED, NONE, ZB_H1, ZB_V
+
 Array = NDArray[np.float64]
 Index = NDArray[np.int64]
-
-NAMES = ("none", "gpipe", "1f1b", "interleaved", "zb-h1", "zb-v", "dualpipe-v", "dualpipe")
-NONE, GPIPE, ONE_F_ONE_B, INTERLEAVED, ZB_H1, ZB_V, DUALPIPE_V, DUALPIPE = range(8)
-"""Codes of the schedules; the first four as in `models.layout.SCHEDULES`."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class Shape:
     """Schedules of N layouts; fields broadcast to (N,)."""
 
     schedule: ArrayLike
-    """Code, an index of `NAMES`."""
+    """Code of `models.layout.SCHEDULES`."""
     pp: ArrayLike
     """p."""
     micro_batches: ArrayLike

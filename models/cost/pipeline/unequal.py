@@ -18,9 +18,18 @@ def gpipe_span(forward: ArrayLike, backward: ArrayLike, micro_batches: ArrayLike
     >>> gpipe_span([[1.0, 2.0]], [[2.0, 4.0]], 3).tolist()
     [21.0]
     """
+    return gpipe_runs(forward, backward, 1, micro_batches)
+
+
+def gpipe_runs(forward: ArrayLike, backward: ArrayLike, count: ArrayLike, micro_batches: ArrayLike) -> Array:
+    """`gpipe_span` of stages given as `count` equal ones each, (N, R); padding repeats one, with count 0.
+
+    >>> gpipe_runs([[1.0, 2.0]], [[2.0, 4.0]], [[2, 1]], 3).tolist()
+    [24.0]
+    """
     f, b = np.atleast_2d(forward), np.atleast_2d(backward)
     longest = f.max(axis=1) + b.max(axis=1)
-    return np.asarray((f + b).sum(axis=1) + (np.asarray(micro_batches) - 1) * longest)
+    return np.asarray(((f + b) * count).sum(axis=1) + (np.asarray(micro_batches) - 1) * longest)
 
 
 def one_f_one_b_upper(forward: ArrayLike, backward: ArrayLike, micro_batches: ArrayLike) -> Array:
@@ -70,16 +79,49 @@ def one_f_one_b_span(
     [25.0]
     """
     f, b = (np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in (forward, backward))
-    k = np.arange(f.shape[1], dtype=np.float64)
-    p = np.asarray(f.shape[1] if pp is None else pp, dtype=np.float64).reshape(-1, 1)
+    p = np.asarray(f.shape[1] if pp is None else pp).reshape(-1, 1)
+    return one_f_one_b_runs(f, b, np.arange(f.shape[1]) < p, micro_batches)
+
+
+def one_f_one_b_runs(
+    forward: ArrayLike, backward: ArrayLike, count: ArrayLike, micro_batches: ArrayLike
+) -> Array:
+    """`one_f_one_b_span` of stages given as runs of equal ones, (N,).
+
+    Within a run the path's length is convex in k, so the longest works on a run's first or last stage.
+
+    Parameters
+    ----------
+    forward, backward
+        f, b of a stage of each run, in order, (N, R). [s]
+    count
+        Stages of each run; 0 for padding, (N, R). [1]
+    micro_batches
+        G, (N,). [1]
+
+    Examples
+    --------
+    >>> one_f_one_b_runs([[1.0, 1.0]], [[2.0, 1.0]], [[3, 1]], 8).tolist()
+    [32.0]
+    """
+    f, b = (np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in (forward, backward))
+    n = np.broadcast_to(np.atleast_2d(np.asarray(count, dtype=np.float64)), f.shape)
     g = np.asarray(micro_batches, dtype=np.float64).reshape(-1, 1)
-    own = k < p
-    t = np.where(own, f + b, 0.0)
-    through = np.cumsum(t, axis=1)
-    warm_up = np.where(own, np.minimum(g - 1, p - 1 - k), 0.0)
-    start, end = (_wait(through, warm_up * half, own) for half in (f, b))
-    waits = np.where(g > p - k, start + end, np.maximum(start, end))
-    return np.asarray(np.where(own, through + (g - 1) * t + waits, -np.inf).max(axis=1))
+    t = f + b
+    after, passed = np.cumsum(n, axis=1), np.cumsum(n * t, axis=1)
+    through, k = _both_ends(passed - n * t, passed, t), _both_ends(after - n, after, np.ones_like(n))
+    twice_f, twice_b, twice_t = (np.repeat(column, 2, axis=1) for column in (f, b, t))
+    own = np.repeat(n > 0, 2, axis=1)
+    p = after[:, -1:]
+    warm_up = np.where(own, np.minimum(g - 1, p - k), 0.0)
+    start, end = (_wait(through, warm_up * half, own) for half in (twice_f, twice_b))
+    waits = np.where(g > p + 1 - k, start + end, np.maximum(start, end))
+    return np.asarray(np.where(own, through + (g - 1) * twice_t + waits, -np.inf).max(axis=1))
+
+
+def _both_ends(before: Array, after: Array, one: Array) -> Array:
+    """What is passed once the first stage of each run is, and the last, (N, 2 R)."""
+    return np.stack([before + one, after], axis=2).reshape(len(before), -1)
 
 
 def _wait(through: Array, warm_up: Array, own: NDArray[np.bool_]) -> Array:

@@ -1,14 +1,5 @@
 """Every schedule the search may offer, over p <= 32, G <= 128, v <= 8."""
 
-from models.cost.pipeline.closed_forms import (
-    DUALPIPE,
-    DUALPIPE_V,
-    GPIPE,
-    INTERLEAVED,
-    ONE_F_ONE_B,
-    ZB_H1,
-    ZB_V,
-)
 from models.cost.pipeline.folded import dualpipe, dualpipe_v, zb_v
 from models.cost.pipeline.looped import (
     gpipe,
@@ -17,6 +8,7 @@ from models.cost.pipeline.looped import (
     one_f_one_b,
     zb_h1,
 )
+from models.cost.table import DUALPIPE, DUALPIPE_V, GPIPE, INTERLEAVED, ONE_F_ONE_B, ZB_H1, ZB_V
 
 MAKE = {
     GPIPE: lambda p, g, v, n: gpipe(p, g),

@@ -5,11 +5,6 @@ import pytest
 
 from models.cost.pipeline import batched, closed_forms
 from models.cost.pipeline.actions import Action, Kind, Schedule, faults
-from models.cost.pipeline.closed_forms import (
-    DUALPIPE,
-    INTERLEAVED,
-    ZB_V,
-)
 from models.cost.pipeline.controllable import v_half, v_min
 from models.cost.pipeline.folded import dualpipe, dualpipe_v, zb_v
 from models.cost.pipeline.held import held_over_time, peaks
@@ -26,6 +21,7 @@ from models.cost.pipeline.looped import (
     zb_h2,
 )
 from models.cost.pipeline.simulate import Durations, simulate
+from models.cost.table import DUALPIPE, INTERLEAVED, ZB_V
 
 
 @pytest.mark.parametrize(
