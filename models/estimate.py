@@ -60,6 +60,19 @@ class Time(Schema):
     other_s: float
 
 
+class Pipeline(Schema):
+    """How well the stages keep each other busy."""
+
+    bubble_of_total: float
+    """Part of all stages' time with nothing to do, messages waited for included, while the pipeline runs."""
+    imbalance: float
+    """By how much the longest stage's micro-batch exceeds the mean of all stages."""
+    limiting_stage: int
+    """The stage that sets the pace, the first of them."""
+    timed_by: Literal["simulation", "formula"]
+    """Whether the schedule was run chunk by chunk; formulas stand for it where a profile counts no bubble."""
+
+
 class TierTraffic(Schema):
     """What one dimension sends over one tier."""
 
@@ -144,6 +157,8 @@ class Candidate(Schema):
     tflops_per_gpu: float
     mfu: float
     time: Time
+    pipeline: Pipeline | None
+    """Null without pipeline stages."""
     memory: Memory
     traffic: tuple[DimensionTraffic, ...]
     tiers: tuple[TierLoad, ...] = ()

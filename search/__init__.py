@@ -6,7 +6,7 @@ from models.catalogue import Resolved
 from models.errors import InvalidField
 from models.estimate import Conflict, SearchAnswer, Space
 from models.request import SearchRequest
-from search.answer import assumptions, shortlist, versions
+from search.answer import assumptions, versions
 from search.best import Wanted
 from search.bounds import Bounds, memory_bounds
 from search.census import Census, take_census
@@ -20,6 +20,7 @@ from search.recompute import recompute_faults
 from search.relax import relaxations
 from search.rules import NAMES
 from search.score import Score, price_layouts, ranked
+from search.shortlist import shortlist, widened
 from search.solve import Solution, enumerate_cells
 from search.timeline import Told, bare_timeline, layout_timeline, schedule_answer
 from search.traffic import traffic
@@ -56,8 +57,8 @@ def search(request: SearchRequest, resolved: Resolved, stop: threading.Event | N
     census = take_census(problem, clock)
     bounds = memory_bounds(problem, census.cells, clock)
     solution = enumerate_cells(problem, census, bounds, clock)
-    scored = price_layouts(problem, census, solution, wanted, clock)
-    places = shortlist(problem, ranked(scored), scored)
+    scored = price_layouts(problem, census, solution, widened(wanted), clock)
+    places = shortlist(problem, ranked(scored), scored, wanted, clock)
     complete = solution.complete and scored.complete
     nothing = complete and not places
     return SearchAnswer(

@@ -14,30 +14,8 @@ from models.estimate import Assumption, Candidate, RankedCandidate, Version
 from models.layout import Layout
 from models.request import SearchRequest
 from search import derive
-from search.best import Kept
 from search.host_order import host_order
-from search.other_orders import other_orders
 from search.problem import Problem
-from search.score import Score
-from search.ties import others
-
-
-def shortlist(problem: Problem, best: Kept | None, scored: Score) -> tuple[RankedCandidate, ...]:
-    """Return the ranked rows as full reports."""
-    if best is None:
-        return ()
-    places = []
-    for row, other in enumerate(others(problem, best.table)):
-        layout = layout_of(problem, best.table, row)
-        place = RankedCandidate(
-            **dict(priced(layout, problem.setting)),
-            rank=row + 1,
-            variants=int(scored.fit_of_shape[best.shape[row]]) - 1,
-            ties=other.ties,
-            other_orders=other_orders(layout, other.fastest, problem.setting),
-        )
-        places.append(place)
-    return tuple(places)
 
 
 def layout_of(problem: Problem, table: LayoutTable, row: int) -> Layout:
@@ -50,9 +28,7 @@ def layout_of(problem: Problem, table: LayoutTable, row: int) -> Layout:
 
 def priced(layout: Layout, setting: Setting) -> Candidate:
     """Return the full report of a layout; how to start it where few or no stock launchers do as it is."""
-    node, out = busiest_node(placed_traffic(layout, setting), layout.gpus, setting.cluster.gpus_per_node)
-    nodes = {"busiest_node": node if out else None, "busiest_node_sent_bytes": out}
-    report = candidate(layout, setting).model_copy(update=nodes)
+    report = candidate(layout, setting)
     moe = setting.architecture.moe is not None
     placed, warnings = host_order(layout, setting.cluster.gpus_per_node, moe=moe), list(report.warnings)
     if placed is not None:
@@ -61,6 +37,13 @@ def priced(layout: Layout, setting: Setting) -> Candidate:
     if layout.schedule in ("zb-h1", "zb-v", "dualpipe-v", "dualpipe"):
         warnings.append(_rare(layout.schedule))
     return report.model_copy(update={"host_order": placed, "warnings": tuple(warnings)})
+
+
+def node_facts(layout: Layout, setting: Setting) -> dict[str, int | None]:
+    """Return the fields of a candidate that tell of the busiest server."""
+    placed = placed_traffic(layout, setting)
+    node, out = busiest_node(placed, layout.gpus, setting.cluster.gpus_per_node)
+    return {"busiest_node": node if out else None, "busiest_node_sent_bytes": out}
 
 
 def _rare(schedule: str) -> str:
@@ -80,8 +63,21 @@ def assumptions(
         *_caps(problem),
         *_tried(request, problem),
         *_tied(places),
-        *derive.assumptions(request.constraints),
+        *_derived(request, problem),
     )
+
+
+def _derived(request: SearchRequest, problem: Problem) -> list[Assumption]:
+    """Derived knobs; layers are placed anew for the places on the shortlist."""
+    placed = {
+        "value": "placed",
+        "why": "ranked in equal chunks, then the split of the shortest step",
+    }
+    fixed = problem.setting.profile.real_valued_stages or request.objective == "traffic"
+    return [
+        told.model_copy(update=placed) if told.field == "/layout/stage_layers" and not fixed else told
+        for told in derive.assumptions(request.constraints)
+    ]
 
 
 def _caps(problem: Problem) -> list[Assumption]:

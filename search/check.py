@@ -8,9 +8,10 @@ import inspect
 from collections.abc import Container
 
 from models.cost.memory import peak_bytes
+from models.cost.setting import Setting
 from models.cost.table import LayoutTable
 from models.estimate import BrokenRule
-from models.layout import SCHEDULES, LayoutChoice
+from models.layout import SCHEDULES, Layout, LayoutChoice
 from search.case import Case, Check, one_of, padded
 from search.check_shapes import SHAPE_CHECKS
 from search.groups import grids, same_groups
@@ -119,11 +120,11 @@ def recompute_covers_what_it_names(case: Case) -> str | None:
 
 
 def stages_hold_a_layer(case: Case) -> str | None:
-    """Every chunk of every pipeline stage holds a layer: pp * vpp is at most the layers."""
+    """Every chunk holds a layer, but where the embedding or the head may be alone: pp * vpp <= layers."""
     layout, layers = case.layout, case.architecture.layers
-    if layout.pp * layout.vpp <= layers and all(layout.stage_layers):
+    if layout.pp * layout.vpp <= layers and all(layout.stage_layers[1:-1]):
         return None
-    return f"Use pp * vpp of at most {layers} and at least one layer in every chunk."
+    return f"Use pp * vpp of at most {layers} and at least one layer in every chunk between the ends."
 
 
 def micro_batches_divide_batch(case: Case) -> str | None:
@@ -182,7 +183,7 @@ def weight_halves_keep_activations(case: Case) -> str | None:
 
 def forbid(case: Case) -> str | None:
     """The request forbids it."""
-    matched = any(_agrees(case, choice) for choice in case.forbidden)
+    matched = any(agrees(case.layout, choice, case.setting) for choice in case.forbidden)
     return "Change one of the knobs that forbid states." if matched else None
 
 
@@ -226,10 +227,10 @@ def _fills(count: int, group: int, pp: int) -> bool:
     return count >= group and (count % group == 0 or count % group >= pp)
 
 
-def _agrees(case: Case, choice: LayoutChoice) -> bool:
+def agrees(layout: Layout, choice: LayoutChoice, setting: Setting) -> bool:
     """Whether the layout agrees with a partial one in every stated knob; rank orders by their groups."""
     stated = choice.model_dump(exclude_none=True, exclude={"rank_order"})
-    if any(getattr(case.layout, name) != value for name, value in stated.items()):
+    if any(getattr(layout, name) != value for name, value in stated.items()):
         return False
-    moe = case.architecture.moe is not None
-    return choice.rank_order is None or same_groups(case.layout, choice.rank_order, moe=moe)
+    moe = setting.architecture.moe is not None
+    return choice.rank_order is None or same_groups(layout, choice.rank_order, moe=moe)

@@ -8,7 +8,7 @@ from models.estimate import Assumption, EvaluateAnswer
 from models.layout import LAUNCHABLE_ORDERS, SCHEDULES, Layout, StatedLayout
 from models.request import EvaluateRequest
 from search import derive
-from search.answer import priced, versions
+from search.answer import node_facts, priced, versions
 from search.case import Case
 from search.check import broken_rules
 from search.problem import pins_of, setting_of, shared_of
@@ -26,7 +26,7 @@ def evaluate(request: EvaluateRequest, resolved: Resolved) -> EvaluateAnswer:
     setting = setting_of(request, resolved)
     layout = whole_layout(request, resolved)
     return EvaluateAnswer(
-        candidate=priced(layout, setting),
+        candidate=priced(layout, setting).model_copy(update=node_facts(layout, setting)),
         broken_rules=tuple(broken_rules(Case(layout, setting))),
         assumptions=(*resolved.assumptions, *knob_assumptions(request.layout, layout)),
         warnings=resolved.warnings,

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.floor import CAUSES, LAYERED, least_bytes, least_seconds, on_step
+from models.cost.floor import CAUSES, LAYERED, least_bytes, least_seconds, step_bytes, step_seconds
 from models.cost.routes import Routes, routes
 from models.cost.setting import Setting
 from models.cost.table import IntVector, LayoutTable
@@ -24,9 +24,13 @@ from search.problem import Degrees, Problem, cells_to_table
 
 Array = NDArray[np.float64]
 Least = Callable[[LayoutTable, Setting, Routes], Array]
+OnStep = Callable[[Array, LayoutTable, Setting], Array]
 
-LEAST: dict[Objective, Least] = {"step_time": least_seconds, "traffic": least_bytes}
-"""What bounds each objective from below; memory is known without pricing."""
+LEAST: dict[Objective, tuple[Least, OnStep]] = {
+    "step_time": (least_seconds, step_seconds),
+    "traffic": (least_bytes, step_bytes),
+}
+"""What bounds each objective from below: of a micro-batch, of a step; memory is known without pricing."""
 MOST = 1 << 22
 """Floors beyond which they would cost more than they save."""
 
@@ -40,13 +44,14 @@ class Floors:
     """Row of `causes` that belongs to each tuple of degrees."""
     causes: Array
     """(tuples of degrees, micro-batches, recomputes, D, 4); see `models.cost.floor`."""
+    on_step: OnStep
 
     def of(self, table: LayoutTable, degrees: IntVector) -> Array:
         """Floor of the objective, (N,), for layouts and their tuples of degrees."""
         domains = self.problem.domains
         batch = np.searchsorted(np.array(domains.micro_batch), table.micro_batch)
         again = np.searchsorted(np.array(domains.recompute), table.recompute)
-        return on_step(self.causes[self.at[degrees], batch, again], table, self.problem.setting)
+        return self.on_step(self.causes[self.at[degrees], batch, again], table, self.problem.setting)
 
 
 def floors(
@@ -65,7 +70,8 @@ def floors(
     if len(first) * inner > MOST or clock.expired():
         return None
     chosen, order = cells.degrees.take(pairs.row[first]), pairs.order[first]
-    causes = _causes(problem, chosen, order, LEAST[objective], clock)
+    least, on_step = LEAST[objective]
+    causes = _causes(problem, chosen, order, least, clock)
     if causes is None:
         return None
     both, _ = numbered([pairs.row, placement])
@@ -73,7 +79,7 @@ def floors(
     starts = np.flatnonzero(np.diff(row, prepend=-1))
     at = np.full(len(cells.degrees), -1)
     at[row[starts]] = np.arange(len(starts))
-    return Floors(problem, at, np.minimum.reduceat(causes[placement], starts, axis=0))
+    return Floors(problem, at, np.minimum.reduceat(causes[placement], starts, axis=0), on_step)
 
 
 def _placements(

@@ -175,7 +175,7 @@ def sharding_group_needs_zero(problem: Problem, zero: IntVector) -> Mask:
 
 
 def stages_hold_a_layer(problem: Problem, pp: IntVector, vpp: IntVector) -> Mask:
-    """Every chunk of every pipeline stage holds a layer: pp * vpp is at most the layers."""
+    """Every chunk holds a layer, but where the embedding or the head may be alone: pp * vpp <= layers."""
     return pp * vpp <= problem.setting.architecture.layers
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cost.memory import peak_bytes
-from models.cost.price import price, sent_bytes
+from models.cost.price import all_sent, price
 from models.cost.table import IntVector, LayoutTable
 from search.best import ROOM, Best, Kept, Vector, Wanted, comparable
 from search.census import Cells, Census
@@ -200,7 +200,7 @@ def _worth(problem: Problem, table: LayoutTable, chosen: Waiting, pairs: Pairs, 
     stages, traffic, time = price(table, problem.setting)
     worth = time.total
     if wanted.objective == "traffic":
-        worth = np.add.reduce(list(sent_bytes(table, stages, traffic, problem.setting).values()))
+        worth = all_sent(table, stages, traffic, problem.setting)
     if (worth < floor * (1 - ROOM)).any():
         raise FloorAbovePrice(f"a layout is worth {worth.min()}, less than its floor")
     return worth

@@ -16,8 +16,9 @@ Linear = cp_model.LinearExpr
 
 Split = tuple[int, ...]
 
-WALL = 4.0
-"""Wall seconds allowed for a second of the solver's own deterministic clock, which decides. [1]"""
+WALL = 400.0
+"""Wall seconds allowed for a second of the solver's own deterministic clock: so many that the wall never
+decides, and a busy machine gives the answer an idle one does. [1]"""
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,9 @@ causes work (dense layers, sparse layers, the ends) and u what one of each takes
 and u depends on neither pp, dp, ZeRO, schedule nor chunks: one reckoning serves many layouts.
 Bytes are bounded alike, the sum over the dimensions.
 
-Symbols: G micro-batches, N layouts, S kinds of stages, D quantities that are maximised apart: one for
-seconds, TP, CP and EP for bytes; 4 causes (dense layer, sparse layer, first stage, last stage).
+Symbols: G micro-batches, N layouts, S kinds of stages, D quantities: work and expert exchanges for
+seconds; TP, CP and EP, maximised apart, for bytes; 4 causes (dense layer, sparse layer, first stage,
+last stage).
 """
 
 from dataclasses import replace
@@ -18,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cost.compute import compute_seconds
+from models.cost.pipeline_time import overlapped_pair
 from models.cost.routes import Routes
 from models.cost.setting import Setting
 from models.cost.stages import Stages, stage_kinds
 from models.cost.step_time import tp_exposed
-from models.cost.table import FULL, KEEP_ALL, RING, LayoutTable
+from models.cost.table import DUALPIPE, DUALPIPE_V, FULL, KEEP_ALL, RING, LayoutTable
 from models.cost.traffic import cp_traffic, ep_traffic, tp_traffic
 
 Array = NDArray[np.float64]
@@ -33,18 +35,18 @@ CAUSES = 4
 
 
 def least_seconds(table: LayoutTable, setting: Setting, placed: Routes) -> Array:
-    """Work of a micro-batch by cause, (N, 1, 4): compute and the exchanges it waits for. [s].
+    """Work of a micro-batch by cause, (N, 2, 4): compute with TP and CP, and expert exchanges. [s].
 
     A ring of CP counts as hidden whole, and full recompute of some layers as of none.
     """
     table = _least_recomputed(table)
     ones = _ones(len(table))
-    compute, again = compute_seconds(table, setting)
-    exchanges = tp_exposed(table, tp_traffic(table, setting, placed), ones, setting)
-    exchanges = exchanges + ep_traffic(table, setting, placed).seconds.on(ones)
+    compute = compute_seconds(table, setting)
     waits = ~((table.cp_comm == RING) & setting.profile.cp_hides_behind_attention)
-    exchanges = exchanges + waits[:, None] * cp_traffic(table, setting, placed).seconds.on(ones)
-    return np.asarray(compute.on(ones) + again.on(ones) + exchanges)[:, None, :]
+    worked = compute.both.on(ones) + compute.again.on(ones)
+    worked = worked + tp_exposed(table, tp_traffic(table, setting, placed), ones, setting)
+    worked = worked + waits[:, None] * cp_traffic(table, setting, placed).seconds.on(ones)
+    return np.stack([worked, ep_traffic(table, setting, placed).seconds.on(ones)], axis=1)
 
 
 def least_bytes(table: LayoutTable, setting: Setting, placed: Routes) -> Array:
@@ -55,15 +57,32 @@ def least_bytes(table: LayoutTable, setting: Setting, placed: Routes) -> Array:
     return np.stack([flow(table, setting, placed).sent.on(ones) for flow in flows], axis=1)
 
 
-def on_step(causes: Array, table: LayoutTable, setting: Setting) -> Array:
-    """Floor of a step from what each cause takes or sends, (N, D, 4), for layouts of any stages, (N,)."""
+def step_seconds(causes: Array, table: LayoutTable, setting: Setting) -> Array:
+    """Floor of a step from what each cause takes, (N, 2, 4), for layouts of any stages, (N,). [s].
+
+    Schedules that overlap forwards with backwards may hide the exchanges in every pair.
+    """
+    worked, exchanged = _on_stages(causes, table, setting)
+    whole = worked + exchanged
+    overlapped = np.isin(table.schedule, (DUALPIPE_V, DUALPIPE))[:, None]
+    least = np.where(overlapped, overlapped_pair(whole, exchanged), whole)
+    return np.asarray(least.max(axis=1) * table.passes(setting.workload.global_batch))
+
+
+def step_bytes(causes: Array, table: LayoutTable, setting: Setting) -> Array:
+    """Floor of what a step sends from what each cause sends, (N, D, 4), (N,). [B]."""
+    sent = sum(one.max(axis=1) for one in _on_stages(causes, table, setting))
+    return np.asarray(sent * table.passes(setting.workload.global_batch))
+
+
+def _on_stages(causes: Array, table: LayoutTable, setting: Setting) -> list[Array]:
+    """Each quantity on every kind of stage, D of (N, S)."""
     stages = stage_kinds(table, setting)
     held = (stages.dense, stages.sparse, stages.first, stages.last)
-    floor = np.zeros(len(table))
-    for quantity in range(causes.shape[1]):
-        work = sum(count * causes[:, quantity, cause, None] for cause, count in enumerate(held))
-        floor += np.asarray(work).max(axis=1)
-    return floor * table.micro_batches(setting.workload.global_batch)
+    return [
+        np.add.reduce([count * causes[:, quantity, cause, None] for cause, count in enumerate(held)])
+        for quantity in range(causes.shape[1])
+    ]
 
 
 def _ones(layouts: int) -> Stages:

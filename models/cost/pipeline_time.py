@@ -20,6 +20,7 @@ from models.cost.compute import Compute
 from models.cost.pipeline.closed_forms import Shape, estimated_span, stages_a_rank
 from models.cost.pipeline.messages import message_wait
 from models.cost.pipeline.unequal import gpipe_runs, one_f_one_b_runs
+from models.cost.pipeline_run import Run, simulated
 from models.cost.setting import Setting
 from models.cost.stages import Stages
 from models.cost.table import DUALPIPE, DUALPIPE_V, GPIPE, NONE, ONE_F_ONE_B, LayoutTable
@@ -52,16 +53,24 @@ class Work:
 
     @property
     def pair(self) -> Array:
-        """A forward overlapped with the backward of another micro-batch, (N, S). [s].
-
-        The exchanges of one run behind the compute of the other, which gives up some multiprocessors
-        to them: max(c / (1 - 20/132), x), never longer than one after the other.
-        """
-        computed = (self.pace - self.exchanged) / (1 - SENDING)
-        return np.minimum(np.maximum(computed, self.exchanged), self.pace)
+        """A forward overlapped with the backward of another micro-batch, (N, S). [s]."""
+        return overlapped_pair(self.pace, self.exchanged)
 
 
-def work(compute: Compute, parts: dict[str, Array], paced: Array, stages: Stages) -> Work:
+def overlapped_pair(pace: Array, exchanged: Array) -> Array:
+    """A forward and a backward of two micro-batches run together. [s].
+
+    The exchanges x of one run behind the compute c of the other, which gives up some multiprocessors
+    to them: max(c / (1 - 20/132), x), never longer than c + x, one after the other.
+
+    >>> overlapped_pair(np.array([3.0, 4.0, 12.0]), np.array([0.0, 1.0, 9.0])).round(3).tolist()
+    [3.0, 3.536, 9.0]
+    """
+    computed = (pace - exchanged) / (1 - SENDING)
+    return np.asarray(np.minimum(np.maximum(computed, exchanged), pace))
+
+
+def work(compute: Compute, parts: dict[str, Array], worked: Array, paced: Array, stages: Stages) -> Work:
     """Take a micro-batch's time on each stage apart.
 
     Parameters
@@ -70,10 +79,11 @@ def work(compute: Compute, parts: dict[str, Array], paced: Array, stages: Stages
         Of a layer.
     parts
         What a micro-batch takes on each stage, by cause, (N, S). [s]
+    worked
+        The same in all, (N, S). [s]
     paced
-        The same in all, no less than the host takes to launch it, (N, S). [s]
+        No less than that, and than the host takes to launch it, (N, S). [s]
     """
-    worked = np.add.reduce(list(parts.values()))
     waited = np.add.reduce([share * parts[name] for name, share in FORWARD_OF.items()])
     forward, weight = compute.forward.on(stages) + waited, compute.weight.on(stages)
     slower = paced / np.maximum(worked, 1e-300)
@@ -91,6 +101,8 @@ class Added:
     """Time it waits for messages."""
     hidden: Array
     """Expert exchanges that run behind compute, to be taken off."""
+    run: Run | None = None
+    """The schedule as it ran; nothing where formulas stand for it."""
 
 
 def added(table: LayoutTable, stages: Stages, one: Work, message: Array, setting: Setting) -> Added:
@@ -111,9 +123,9 @@ def added(table: LayoutTable, stages: Stages, one: Work, message: Array, setting
     held = stages_a_rank(table.schedule, table.vpp)
     f, i, w, q = (_mean(part, stages, table.pp * held) for part in _columns(one))
     longest = one.pace.max(axis=1)
-    busiest = longest / np.where(table.schedule == DUALPIPE, 2, 1)
-    span = estimated_span(shape, f, i, w, busiest, q)
-    hidden = pairs_a_rank(shape) * (f + i + w - q)
+    span = estimated_span(shape, f, i, w, _busiest(table, one, held * (f + i + w - q)), q)
+    hides = one.exchanged.max(axis=1) > 0
+    hidden = np.where(hides, pairs_a_rank(shape) * (f + i + w - q), 0.0)
     span = np.where(table.schedule == NONE, runs * longest, span)
     for code, exact in ((GPIPE, gpipe_runs), (ONE_F_ONE_B, one_f_one_b_runs)):
         rows = np.flatnonzero(table.schedule == code)
@@ -123,6 +135,45 @@ def added(table: LayoutTable, stages: Stages, one: Work, message: Array, setting
     worked = table.passes(setting.workload.global_batch) * longest - hidden
     waits = np.where(table.pp > 1, message_wait(shape, message, f, i + w), 0.0)
     return Added(np.maximum(span - worked, 0.0), waits, hidden)
+
+
+def ran(table: LayoutTable, chunks: Work, one: Work, message: Array, told: Added, setting: Setting) -> Added:
+    """The same of one layout as its schedule runs; what is told where it has none or cannot run.
+
+    What is idle beyond the limiting stage's work is told as waits as far as `message_wait` goes.
+
+    Parameters
+    ----------
+    chunks : (1, C)
+        A micro-batch on each chunk in execution order.
+    one : (1, p)
+        A micro-batch on each stage.
+    message : (1,)
+        Time of a message. [s]
+    told : (1,)
+        What the formulas say.
+    """
+    runs = int(table.micro_batches(setting.workload.global_batch)[0])
+    shape = (table.pp, table.vpp, table.micro_batch_group)
+    p, v, group = (int(column[0]) for column in shape)
+    if table.schedule[0] == NONE:
+        return told
+    run = simulated(
+        (int(table.schedule[0]), p, runs, v, group),
+        chunks.forward[0],
+        chunks.input_gradient[0],
+        chunks.weight_gradient[0],
+        float(message[0]),
+        float(chunks.pair.sum() / chunks.pace.sum()),
+    )
+    if run is None:
+        return told
+    pace, passes = one.pace, table.passes(setting.workload.global_batch)
+    worked = passes * pace.max(axis=1)
+    busy = np.where(told.hidden > 0, run.busy[int(pace[0].argmax())], worked)
+    rest = np.maximum(run.span - busy, 0.0)
+    waits = np.minimum(told.waits, rest)
+    return Added(rest - waits, waits, worked - busy, run)
 
 
 def shapes(table: LayoutTable, micro_batches: NDArray[np.int64]) -> Shape:
@@ -141,6 +192,13 @@ def pairs_a_rank(shape: Shape) -> Array:
     code, p, g, _, _ = shape.columns()
     pairs = np.select([code == DUALPIPE_V, code == DUALPIPE], [2 * g - 3 * p + 1, g - 1.5 * p + 1], 0.0)
     return np.asarray(np.maximum(pairs, 0.0))
+
+
+def _busiest(table: LayoutTable, one: Work, hidden: Array) -> Array:
+    """What `estimated_span` takes for the longest, (N,): overlapped pairs, where they make the run."""
+    overlapped = np.isin(table.schedule, (DUALPIPE_V, DUALPIPE))
+    most = np.where(overlapped, one.pair.max(axis=1) + hidden, one.pace.max(axis=1))
+    return np.asarray(most / np.where(table.schedule == DUALPIPE, 2, 1))
 
 
 def _columns(one: Work) -> tuple[Array, Array, Array, Array]:

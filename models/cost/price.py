@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from models.cost.memory import peak_bytes
 from models.cost.setting import Setting
-from models.cost.stages import Stages, stage_kinds
+from models.cost.stages import Stages, every_chunk, stage_kinds
 from models.cost.step_time import StepTime, Traffic, all_traffic, step_time
 from models.cost.table import IntVector, LayoutTable
 
@@ -29,9 +29,15 @@ class Estimates:
 def estimate(table: LayoutTable, setting: Setting) -> Estimates:
     """Price every layout of a table."""
     stages, traffic, time = price(table, setting)
-    closing = traffic.tied_embedding.sent + traffic.stage_copies.sent
-    sent = closing + np.add.reduce(list(sent_bytes(table, stages, traffic, setting).values()))
-    return Estimates(peak_bytes(table, setting), time.total, sent)
+    return Estimates(peak_bytes(table, setting), time.total, all_sent(table, stages, traffic, setting))
+
+
+def price_one(table: LayoutTable, setting: Setting) -> tuple[Stages, Traffic, StepTime]:
+    """Return the same as `price` of one layout, its schedule run chunk by chunk."""
+    stages = stage_kinds(table, setting)
+    traffic = all_traffic(table, stages, setting)
+    chunks = every_chunk(int(table.pp[0]), int(table.vpp[0]), setting, table.stage_layers)
+    return stages, traffic, step_time(table, stages, traffic, setting, chunks)
 
 
 def price(table: LayoutTable, setting: Setting) -> tuple[Stages, Traffic, StepTime]:
@@ -39,6 +45,13 @@ def price(table: LayoutTable, setting: Setting) -> tuple[Stages, Traffic, StepTi
     stages = stage_kinds(table, setting)
     traffic = all_traffic(table, stages, setting)
     return stages, traffic, step_time(table, stages, traffic, setting)
+
+
+def all_sent(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting) -> Array:
+    """Bytes sent in a step over all dimensions, what closes it included, (N,). [B]."""
+    closing = traffic.tied_embedding.sent + traffic.stage_copies.sent
+    running = np.add.reduce(list(sent_bytes(table, stages, traffic, setting).values()))
+    return np.asarray(closing + running)
 
 
 def sent_bytes(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting) -> dict[str, Array]:

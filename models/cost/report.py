@@ -5,17 +5,19 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.compute import model_flops_utilisation
+from models.cost.compute import compute_seconds, model_flops_utilisation
 from models.cost.flops import model_flops_per_token
 from models.cost.flops_megatron import prediction_flops
 from models.cost.memory import PART_OF_LINE, memory_lines, stages_in_flight
-from models.cost.price import price
+from models.cost.pipeline_run import Run
+from models.cost.price import price_one
 from models.cost.setting import Setting
 from models.cost.stages import Stages, every_stage
+from models.cost.step_time import StepTime, Traffic, micro_batch_parts, micro_batch_work
 from models.cost.table import LayoutTable
 from models.cost.tier_report import tier_loads
 from models.cost.traffic_report import dimension_traffic
-from models.estimate import Candidate, Memory, StageMemory, Time
+from models.estimate import Candidate, Memory, Pipeline, StageMemory, Time
 from models.layout import Layout
 
 PARTS = ("weights", "gradients", "optimizer", "activations", "buffers", "overhead")
@@ -24,7 +26,7 @@ PARTS = ("weights", "gradients", "optimizer", "activations", "buffers", "overhea
 def candidate(layout: Layout, setting: Setting) -> Candidate:
     """Return the full report of one layout."""
     table = LayoutTable.of([layout])
-    stages, traffic, time = price(table, setting)
+    stages, traffic, time = price_one(table, setting)
     parts = {name: float(value[0]) for name, value in time.parts.items()}
     step = float(time.total[0])
     tokens = setting.workload.tokens_per_step / step
@@ -41,10 +43,31 @@ def candidate(layout: Layout, setting: Setting) -> Candidate:
         tflops_per_gpu=rate / 1e12,
         mfu=model_flops_utilisation(rate, setting.cluster.gpu, setting.workload.precision),
         time=Time(**parts),
+        pipeline=pipeline_report(table, traffic, time, setting) if layout.pp > 1 else None,
         memory=memory_report(layout, setting),
         traffic=sends,
         tiers=tier_loads(sends, step, setting),
         warnings=_warnings(layout, setting),
+    )
+
+
+def pipeline_report(table: LayoutTable, traffic: Traffic, time: StepTime, setting: Setting) -> Pipeline:
+    """Return the idle part, the imbalance and the limiting stage of one layout's pipeline."""
+    pp, vpp, schedule = int(table.pp[0]), int(table.vpp[0]), int(table.schedule[0])
+    stages = every_stage(pp, vpp, setting, table.stage_layers, schedule)
+    compute = compute_seconds(table, setting)
+    parts = micro_batch_parts(table, compute, stages, traffic, setting)
+    pace = micro_batch_work(table, compute, parts, stages, setting).pace[0]
+    passes = float(table.passes(setting.workload.global_batch)[0])
+    run, added = time.pipeline.run, time.pipeline
+    if run is None:
+        busy = passes * pace - float(added.hidden[0])
+        run = Run(float(busy.max() + added.idle[0] + added.waits[0]), busy)
+    return Pipeline(
+        bubble_of_total=1 - float(run.busy.mean()) / run.span,
+        imbalance=float(pace.max() / pace.mean()) - 1,
+        limiting_stage=int(pace.argmax()),
+        timed_by="formula" if added.run is None else "simulation",
     )
 
 

@@ -11,12 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cost.apportion import apportion
+from models.cost.copies_traffic import copies_sent
 from models.cost.setting import Setting
-from models.cost.stages import Stages, every_stage
+from models.cost.shards import rank_parameters
+from models.cost.stages import MIRROR, Stages, chunks_of, every_stage, placement_of
 from models.cost.step_time import Traffic, all_traffic
 from models.cost.table import LayoutTable
 from models.cost.traffic import LayerTraffic, PipelineTraffic
-from models.cost.traffic_report import CLOSING, operation
+from models.cost.traffic_report import CLOSING, COPIES, operation
 from models.layout import Axis, Layout
 
 Array = NDArray[np.float64]
@@ -26,7 +28,8 @@ Flow = tuple[Array, dict[str, Array]]
 
 NEXT, PREVIOUS, ENDS, ALL = "next stage", "previous stage", "end stages", "all"
 """What bytes go to where it is no group of `models.cost.placement.groups`: neighbours of the pipeline
-(its ends are neighbours too, of interleaved chunks), its first and last stage, every rank of the job."""
+(its ends are neighbours too, of interleaved chunks), the stage as far from the other end, as the first
+and the last are, every rank of the job."""
 
 
 @dataclass(frozen=True)
@@ -47,12 +50,13 @@ class StageSent:
 def stage_sent(layout: Layout, setting: Setting) -> tuple[StageSent, ...]:
     """Return what every dimension sends, in the order of the traffic report, the closing ones last."""
     table = LayoutTable.of([layout])
-    stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers)
+    stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers, int(table.schedule[0]))
     traffic = all_traffic(table, stages, setting)
+    runs = float(table.passes(setting.workload.global_batch)[0])
     flows: dict[Axis, Flow] = {
-        "tp": _layered(traffic.tp, ("tp", "etp"), layout, stages),
-        "cp": _layered(traffic.cp, ("cp",), layout, stages),
-        "ep": _layered(traffic.ep, ("ep",), layout, stages),
+        "tp": _layered(traffic.tp, ("tp", "etp"), runs, stages),
+        "cp": _layered(traffic.cp, ("cp",), runs, stages),
+        "ep": _layered(traffic.ep, ("ep",), runs, stages),
         "pp": _pipeline(layout, traffic.pp),
         "dp": (traffic.dp.sent[0], {name: bytes_[0] for name, bytes_ in traffic.dp.over.items()}),
     }
@@ -63,12 +67,13 @@ def stage_sent(layout: Layout, setting: Setting) -> tuple[StageSent, ...]:
     ]
     if not setting.profile.real_valued_stages:
         found += _closing(layout, traffic)
+        copies = copies_sent(table, rank_parameters(table, stages, setting), setting)[0]
+        found.append(StageSent("dp", COPIES, _whole(copies, {ENDS: copies})))
     return tuple(one for one in found if max(one.sent) > 0)
 
 
-def _layered(one: LayerTraffic, names: tuple[str, ...], layout: Layout, stages: Stages) -> Flow:
+def _layered(one: LayerTraffic, names: tuple[str, ...], runs: float, stages: Stages) -> Flow:
     """A step's bytes of what is told a layer and micro-batch, over the groups its flows go over, if any."""
-    runs = layout.micro_batches
     over = {name: runs * flow.sent.on(stages)[0] for name, flow in zip(names, one.flows, strict=False)}
     return runs * one.sent.on(stages)[0], over
 
@@ -76,17 +81,31 @@ def _layered(one: LayerTraffic, names: tuple[str, ...], layout: Layout, stages: 
 def _pipeline(layout: Layout, traffic: PipelineTraffic) -> Flow:
     """Messages to neighbours: each micro-batch crosses each chunk boundary forward, and again backward.
 
-    Chunks run through the stages in turn, so the last stage's next chunk is on the first again.
+    Chunks run through the stages in turn, so the last stage's next chunk is on the first again; in a V
+    they come back the way they went, and under dualpipe half of the micro-batches go the other way.
     """
-    pp, path = layout.pp, np.arange(layout.pp * layout.vpp) % layout.pp
-    crossed = path[:-1] != path[1:]
-    sides = (path[:-1][crossed], path[1:][crossed])
-    left, entered = (np.bincount(side, minlength=pp).astype(np.float64) for side in sides)
-    runs, message = layout.micro_batches, float(traffic.message[0])
-    return (left + entered) * runs * message, {
-        NEXT: left * runs * message,
-        PREVIOUS: entered * runs * message,
-    }
+    pp, up, down = layout.pp, np.zeros(layout.pp), np.zeros(layout.pp)
+    ways = _ways(layout)
+    for path in ways:
+        crossed = path[:-1] != path[1:]
+        source, target = path[:-1][crossed], path[1:][crossed]
+        onwards = target == (source + 1) % pp
+        for sent, forth, back in ((up, onwards, ~onwards), (down, ~onwards, onwards)):
+            np.add.at(sent, source[forth], 1.0)
+            np.add.at(sent, target[back], 1.0)
+    each = layout.micro_batches / len(ways) * float(traffic.message[0])
+    return (up + down) * each, {NEXT: up * each, PREVIOUS: down * each}
+
+
+def _ways(layout: Layout) -> list[NDArray[np.int64]]:
+    """Stage of every chunk in execution order, once for each way micro-batches take."""
+    placement = int(placement_of(LayoutTable.of([layout]).schedule)[0])
+    if placement == MIRROR:
+        return [np.arange(layout.pp), np.arange(layout.pp)[::-1]]
+    path = np.zeros(layout.pp * layout.vpp, dtype=np.int64)
+    for stage in range(layout.pp):
+        path[list(chunks_of(stage, layout.pp, layout.vpp, placement))] = stage
+    return [path]
 
 
 def _closing(layout: Layout, traffic: Traffic) -> list[StageSent]:

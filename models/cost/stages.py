@@ -76,7 +76,7 @@ def stage_kinds(table: LayoutTable, setting: Setting) -> Stages:
     In real-valued stages (the textbook) a middle stage of L/p layers stands for all.
     """
     kinds = len(PLACEMENTS)
-    codes = (table.pp * 100_000 + table.vpp) * kinds + _placement(table.schedule)
+    codes = (table.pp * 100_000 + table.vpp) * kinds + placement_of(table.schedule)
     keys, inverse = np.unique(codes, return_inverse=True)
     layers = _Layers.of(setting, table.stage_layers)
     rows = [_kinds(*divmod(key // kinds, 100_000), key % kinds, layers) for key in keys.tolist()]
@@ -90,7 +90,7 @@ def every_stage(
     pp: int, vpp: int, setting: Setting, split: tuple[int, ...] | None, schedule: int = ONE_F_ONE_B
 ) -> Stages:
     """Return all p stages of one layout, shape (1, p)."""
-    placement = int(_placement(np.array([schedule]))[0])
+    placement = int(placement_of(np.array([schedule]))[0])
     rows = _stages(pp, vpp, placement, _Layers.of(setting, split))
     return Stages(*np.array(rows, dtype=np.float64).T[:, None, :])
 
@@ -106,7 +106,7 @@ PLACEMENTS = ("round", "folded", "mirrored")
 ROUND, FOLD, MIRROR = range(3)
 
 
-def _placement(schedule: NDArray[np.int64]) -> NDArray[np.int64]:
+def placement_of(schedule: NDArray[np.int64]) -> NDArray[np.int64]:
     """Code of each schedule's placement."""
     return np.where(schedule == DUALPIPE, MIRROR, np.where(np.isin(schedule, FOLDED), FOLD, ROUND))
 

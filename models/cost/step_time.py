@@ -19,7 +19,7 @@ from models.cost.closing_traffic import Closing, gradient_norm, tied_embedding
 from models.cost.compute import Compute, compute_seconds
 from models.cost.copies_traffic import stage_copies
 from models.cost.data_traffic import DataTraffic, dp_traffic
-from models.cost.pipeline_time import added, work
+from models.cost.pipeline_time import Added, Work, added, ran, work
 from models.cost.routes import Routes, routes
 from models.cost.schedule import SPLIT
 from models.cost.setting import Setting
@@ -64,6 +64,8 @@ class StepTime:
     parts: dict[str, Array]
     limiting: NDArray[np.int64]
     """Column of the kind of stage that sets the pace, (N,)."""
+    pipeline: Added
+    """What the pipeline adds, whether or not the profile counts it."""
 
     @property
     def total(self) -> Array:
@@ -88,20 +90,33 @@ def all_traffic(table: LayoutTable, stages: Stages, setting: Setting) -> Traffic
     )
 
 
-def step_time(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting) -> StepTime:
-    """Time of a step in parts that add up."""
+def step_time(
+    table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting, chunks: Stages | None = None
+) -> StepTime:
+    """Time of a step in parts that add up.
+
+    Parameters
+    ----------
+    chunks
+        Of one layout, to run its schedule chunk by chunk; formulas stand for that where there are none.
+    """
     profile = setting.profile
     compute = compute_seconds(table, setting)
     per_stage = micro_batch_parts(table, compute, stages, traffic, setting)
     worked = np.add.reduce(list(per_stage.values()))
-    paced = np.maximum(worked, host_seconds(table, stages, setting))
-    limiting = paced.argmax(axis=1)
+    one = micro_batch_work(table, compute, per_stage, stages, setting)
+    limiting = one.pace.argmax(axis=1)
     rows = np.arange(len(table))
     runs = table.passes(setting.workload.global_batch)
     parts = {name: runs * value[rows, limiting] for name, value in per_stage.items()}
     computing = (per_stage["compute_s"] + per_stage["recompute_s"])[rows, limiting]
-    one = work(compute, per_stage, paced, stages)
-    piped = added(table, stages, one, traffic.pp.message_seconds, setting)
+    message = traffic.pp.message_seconds
+    piped = added(table, stages, one, message, setting)
+    if chunks is not None and profile.bubble:
+        each = micro_batch_parts(table, compute, chunks, traffic, setting)
+        piped = ran(
+            table, micro_batch_work(table, compute, each, chunks, setting), one, message, piped, setting
+        )
     parts["pp_exposed_s"] = np.where(profile.pp_hidden, 0.0, piped.waits)
     taken = pp_hidden(table, traffic.pp, computing, setting)[:, None]
     free = np.maximum(per_stage["compute_s"] + per_stage["recompute_s"] - taken, 0.0)
@@ -117,8 +132,9 @@ def step_time(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Set
         parts["ep_exposed_s"] = np.maximum(parts["ep_exposed_s"] - piped.hidden, 0.0)
     parts["bubble_s"] = piped.idle * float(profile.bubble)
     parts["optimizer_s"] = optimizer_seconds(table, stages, setting)
-    parts["other_s"] = runs * (paced[rows, limiting] - worked[rows, limiting])
-    return StepTime(parts, limiting)
+    launching = np.maximum(host_seconds(table, stages, setting) - worked, 0.0)
+    parts["other_s"] = runs * launching[rows, limiting]
+    return StepTime(parts, limiting, piped)
 
 
 def micro_batch_parts(
@@ -132,6 +148,15 @@ def micro_batch_parts(
         "cp_exposed_s": cp_exposed(table, traffic.cp, compute.both.on(stages), stages, setting),
         "ep_exposed_s": traffic.ep.seconds.on(stages),
     }
+
+
+def micro_batch_work(
+    table: LayoutTable, compute: Compute, parts: dict[str, Array], stages: Stages, setting: Setting
+) -> Work:
+    """A micro-batch's halves on each stage, (N, S): no shorter than the host takes to launch them. [s]."""
+    worked = np.add.reduce(list(parts.values()))
+    paced = np.maximum(worked, host_seconds(table, stages, setting))
+    return work(compute, parts, worked, paced, stages)
 
 
 def last_backward(table: LayoutTable, compute: Compute, free: Array, stages: Stages) -> Array:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.cost.pipeline.actions import Action, Kind, Pair, Schedule, Slot, parts
+from models.cost.pipeline.actions import Action, Kind, Schedule, Slot
 
 Array = NDArray[np.float64]
 
@@ -61,12 +61,6 @@ class Durations:
         if action.kind is Kind.WEIGHT:
             return self.weight_gradient[action.stage]
         return self.input_gradient[action.stage] + self.weight_gradient[action.stage]
-
-    def of_slot(self, slot: Slot) -> float:
-        """Return the time of a slot; a pair's parts start and end together."""
-        if isinstance(slot, Pair):
-            return self.pair_share * sum(self.of_action(part) for part in parts(slot))
-        return self.of_action(slot)
 
 
 def _spread(value: ArrayLike, length: int) -> tuple[float, ...]:
@@ -160,6 +154,10 @@ def _arrays(lists: Sequence[Sequence[float]]) -> tuple[Array, ...]:
     return tuple(np.array(times, dtype=np.float64) for times in lists)
 
 
+WAITING = -1.0
+"""Not arrived yet."""
+
+
 class _Run:
     """Every rank as far as its inputs let it run."""
 
@@ -167,53 +165,62 @@ class _Run:
         self.schedule, self.durations = schedule, durations
         self.starts: list[list[float]] = [[] for _ in schedule.orders]
         self.ends: list[list[float]] = [[] for _ in schedule.orders]
-        self._last = schedule.stages - 1
-        self._arrived: dict[tuple[bool, int, int], float] = {}
-        self._waiting: dict[tuple[bool, int, int], int] = {}
+        self._blocked = [False] * schedule.ranks
+        runs, stages = schedule.micro_batches, schedule.stages
+        self._arrived = {forward: [[WAITING] * runs for _ in range(stages)] for forward in (True, False)}
+        self._arrived[True][0] = [0.0] * runs
+        """When each stage has each micro-batch's input, forwards and backwards."""
+        self._links = [self._next(place) for place in schedule.placements]
+        both = [a + b for a, b in zip(durations.input_gradient, durations.weight_gradient, strict=True)]
+        self._times = {
+            Kind.FORWARD: durations.forward,
+            Kind.BACKWARD: tuple(both),
+            Kind.INPUT: durations.input_gradient,
+            Kind.WEIGHT: durations.weight_gradient,
+        }
+
+    def _next(self, place: tuple[int, ...]) -> dict[bool, list[tuple[int, int, float] | None]]:
+        """Where each stage's output goes (stage, rank) and how long it travels; nowhere from the first."""
+        send, last = self.durations.send, len(place) - 1
+        hops = [send[s] if place[s] != place[s + 1] else 0.0 for s in range(last)]
+        forth = [(s + 1, place[s + 1], hops[s]) for s in range(last)]
+        back = [(s - 1, place[s - 1], hops[s - 1]) for s in range(1, last + 1)]
+        return {True: [*forth, (last, place[last], 0.0)], False: [None, *back]}
 
     def advance(self, rank: int) -> list[int]:
         """Run a rank until an input is missing; return the ranks its outputs set going."""
         order, starts, ends = self.schedule.orders[rank], self.starts[rank], self.ends[rank]
+        now = ends[-1] if ends else 0.0
         woken: list[int] = []
-        while len(ends) < len(order):
-            slot = order[len(ends)]
-            start = ends[-1] if ends else 0.0
-            for action in parts(slot):
-                need = self._need(action)
-                if need is not None and need not in self._arrived:
-                    self._waiting[need] = rank
-                    return woken
-                start = max(start, self._arrived[need]) if need is not None else start
-            end = start + self.durations.of_slot(slot)
+        self._blocked[rank] = False
+        for place in range(len(ends), len(order)):
+            slot = order[place]
+            work = (slot,) if isinstance(slot, Action) else (slot.forward, slot.backward)
+            start, took = now, 0.0
+            for kind, stage, micro_batch in work:
+                took += self._times[kind][stage]
+                if kind is not Kind.WEIGHT:
+                    ready = self._arrived[kind is Kind.FORWARD][stage][micro_batch]
+                    if ready == WAITING:
+                        self._blocked[rank] = True
+                        return woken
+                    start = max(start, ready)
+            now = start + (took if len(work) == 1 else took * self.durations.pair_share)
             starts.append(start)
-            ends.append(end)
-            woken += [found for action in parts(slot) for found in self._deliver(action, end)]
+            ends.append(now)
+            for kind, stage, micro_batch in work:
+                if kind is not Kind.WEIGHT:
+                    self._deliver(kind is Kind.FORWARD, stage, micro_batch, now, woken)
         return woken
 
-    def _need(self, action: Action) -> tuple[bool, int, int] | None:
-        """What an action waits for: (is forward, its stage, micro-batch) as delivered there."""
-        kind, stage, micro_batch = action
-        if kind is Kind.FORWARD:
-            return (True, stage, micro_batch) if stage else None
-        if kind is Kind.WEIGHT:
-            return None
-        return (True, stage + 1, micro_batch) if stage == self._last else (False, stage, micro_batch)
-
-    def _deliver(self, action: Action, end: float) -> list[int]:
-        """Hand an output to the next stage, or the last forward to its backward."""
-        kind, stage, micro_batch = action
-        forward = kind is Kind.FORWARD
-        if kind is Kind.WEIGHT or (stage == 0 and not forward):
-            return []
-        to = stage + 1 if forward else stage - 1
-        key = (forward, to, micro_batch)
-        self._arrived[key] = end + self._message(stage, to, micro_batch)
-        rank = self._waiting.pop(key, None)
-        return [] if rank is None else [rank]
-
-    def _message(self, stage: int, to: int, micro_batch: int) -> float:
-        if to > self._last:
-            return 0.0
-        place = self.schedule.rank_of
-        apart = place(stage, micro_batch) != place(to, micro_batch)
-        return self.durations.send[min(stage, to)] if apart else 0.0
+    def _deliver(self, forward: bool, stage: int, micro_batch: int, end: float, woken: list[int]) -> None:
+        """Hand an output to the next stage, or the last forward to its own backward."""
+        way = micro_batch * len(self._links) // self.schedule.micro_batches
+        link = self._links[way][forward][stage]
+        if link is None:
+            return
+        to, rank, travel = link
+        self._arrived[forward and to != stage][to][micro_batch] = end + travel
+        if self._blocked[rank]:
+            self._blocked[rank] = False
+            woken.append(rank)

@@ -8,10 +8,10 @@ import pytest
 from models.cost.compute import compute_seconds
 from models.cost.pipeline.simulate import Durations, simulate
 from models.cost.pipeline.unequal import gpipe_runs, gpipe_span, one_f_one_b_runs, one_f_one_b_span
-from models.cost.pipeline_time import Work, added, pairs_a_rank, shapes, work
+from models.cost.pipeline_time import Work, added, pairs_a_rank, shapes
 from models.cost.schedule import FOLDED
 from models.cost.stages import every_chunk, every_stage, stage_kinds
-from models.cost.step_time import all_traffic, micro_batch_parts
+from models.cost.step_time import all_traffic, micro_batch_parts, micro_batch_work
 from models.cost.table import CODES, DUALPIPE, DUALPIPE_V, GPIPE, ONE_F_ONE_B, LayoutTable
 from models.layout import SCHEDULES
 from tests.builders import layout, setting, workload
@@ -41,8 +41,7 @@ def on(table, stages, question):
     traffic = all_traffic(table, stages, question)
     compute = compute_seconds(table, question)
     parts = micro_batch_parts(table, compute, stages, traffic, question)
-    paced = np.add.reduce(list(parts.values()))
-    return work(compute, parts, paced, stages), traffic.pp.message_seconds
+    return micro_batch_work(table, compute, parts, stages, question), traffic.pp.message_seconds
 
 
 def grid():

@@ -1,0 +1,159 @@
+"""A layout's layers placed on its stages: what a split costs it, and the best one."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cost.compute import compute_seconds
+from models.cost.memory import memory_lines, stages_in_flight
+from models.cost.pipeline.actions import round_robin, there_and_back
+from models.cost.setting import Setting
+from models.cost.stages import Stages, every_stage, stage_kinds
+from models.cost.step_time import all_traffic, micro_batch_parts
+from models.cost.table import LayoutTable
+from models.layout import Layout
+from search.stage_dynamic import dynamic_split
+from search.stage_problem import StageProblem
+from search.stages import StageSplit, assign_layers
+
+LIMIT_S = 0.05
+"""Longest the solver may take for one layout before the dynamic program answers. [s]"""
+
+Array = NDArray[np.float64]
+
+
+def placed_layers(layout: Layout, setting: Setting, *, for_memory: bool = False) -> Layout:
+    """Return a layout with its layers placed for the shortest step that fits, or for the least memory.
+
+    The layout itself without pipeline stages, in real-valued stages, and where no split is found.
+    """
+    if layout.pp == 1 or setting.profile.real_valued_stages:
+        return layout
+    problem = stage_problem(layout, setting)
+    split = _least_memory(problem) if for_memory else _shortest_step(problem)
+    return layout if split is None else layout.model_copy(update={"stage_layers": split})
+
+
+def _shortest_step(problem: StageProblem) -> tuple[int, ...] | None:
+    found = assign_layers(problem, LIMIT_S)
+    return found.layers if isinstance(found, StageSplit) else None
+
+
+def _least_memory(problem: StageProblem) -> tuple[int, ...] | None:
+    """Where layers take no time, the least peak is all there is to find."""
+    timeless = replace(problem, time=(0.0,) * len(problem.time), extra_time=(0.0,) * problem.chunks)
+    return dynamic_split(timeless)
+
+
+def stage_problem(layout: Layout, setting: Setting) -> StageProblem:
+    """Return what a split of a layout's layers depends on, as the cost model prices it."""
+    table = LayoutTable.of([layout])
+    sparse = setting.architecture.sparse_layers()
+    kinds = sorted(set(sparse))
+    time = _times(table, setting)
+    rank_of = placed(layout)
+    held = _Held.of(layout, table, setting)
+    chunks = len(rank_of)
+    extra_time, extra_bytes = [0.0] * chunks, [0] * chunks
+    extra_time[0] += time.first
+    extra_time[-1] += time.last + setting.mtp_layers * time.layer(sparse[-1])
+    for rank, beside in enumerate(held.beside):
+        extra_bytes[rank_of.index(rank)] += beside
+    return StageProblem(
+        kinds=tuple(kinds.index(kind) for kind in sparse),
+        time=tuple(time.layer(kind) for kind in kinds),
+        state_bytes=tuple(held.state[kind] for kind in kinds),
+        activation_bytes=tuple(held.activations[kind] for kind in kinds),
+        rank_of=rank_of,
+        in_flight=tuple(held.in_flight[rank] for rank in rank_of),
+        extra_time=tuple(extra_time),
+        extra_bytes=tuple(extra_bytes),
+        limit_bytes=(setting.memory_limit_bytes,) * (max(rank_of) + 1),
+        least_layers=(0, *(1,) * (chunks - 2), 0),
+    )
+
+
+def placed(layout: Layout) -> tuple[int, ...]:
+    """Return the rank of each chunk, (C,); under dualpipe a rank stands for its mirror image too.
+
+    >>> from tests.builders import layout
+    """
+    if layout.schedule == "dualpipe":
+        return tuple(min(stage, layout.pp - 1 - stage) for stage in range(layout.pp))
+    if layout.schedule in ("zb-v", "dualpipe-v"):
+        return there_and_back(layout.pp)
+    return round_robin(layout.pp, layout.vpp)
+
+
+@dataclass(frozen=True)
+class _Times:
+    """A micro-batch, both ways. [s]."""
+
+    dense: float
+    sparse: float
+    first: float
+    last: float
+
+    def layer(self, sparse: bool) -> float:
+        return self.sparse if sparse else self.dense
+
+
+def _times(table: LayoutTable, setting: Setting) -> _Times:
+    """Time of a layer of each kind and of either end: each as a stage of its own."""
+    dense, sparse, first, last = np.eye(4)[:, None, :]
+    alone = Stages(np.zeros((1, 4)), dense, sparse, first, last, np.ones((1, 4)))
+    traffic = all_traffic(table, stage_kinds(table, setting), setting)
+    parts = micro_batch_parts(table, compute_seconds(table, setting), alone, traffic, setting)
+    return _Times(*np.add.reduce(list(parts.values()))[0].tolist())
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What ranks hold: of each layer, and beside their layers. [B]."""
+
+    state: dict[bool, int]
+    """By whether the layer is sparse."""
+    activations: dict[bool, int]
+    """The same of one micro-batch."""
+    in_flight: list[float]
+    beside: list[int]
+
+    @classmethod
+    def of(cls, layout: Layout, table: LayoutTable, setting: Setting) -> "_Held":
+        """Read a layer's bytes off the stages with a layer more, on the first rank and the last."""
+        code = int(table.schedule[0])
+        stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers, code)
+        ranks = max(placed(layout)) + 1
+        held = stages_in_flight(table, stages, setting)[0]
+        whole = _bytes(table, stages, setting)
+        state, activations = {}, {}
+        beside = whole
+        for sparse, counts in ((False, stages.dense[0]), (True, stages.sparse[0])):
+            if not counts.any():
+                continue
+            more = _bytes(table, _with_one_more(stages, sparse=sparse), setting) - whole
+            apart = float(held[0] - held[ranks - 1])
+            each = float(more[0] - more[ranks - 1]) / apart if apart > 0 else 0.0
+            activations[sparse] = max(int(np.ceil(each)), 0)
+            state[sparse] = int(np.ceil(more[0] - held[0] * activations[sparse]))
+            beside = beside - counts * (state[sparse] + held * activations[sparse])
+        return cls(state, activations, held[:ranks].tolist(), np.ceil(beside[:ranks]).astype(int).tolist())
+
+
+def _with_one_more(stages: Stages, *, sparse: bool) -> Stages:
+    more = np.ones_like(stages.dense)
+    return Stages(
+        stages.index,
+        stages.dense + more * (not sparse),
+        stages.sparse + more * sparse,
+        stages.first,
+        stages.last,
+        stages.count,
+    )
+
+
+def _bytes(table: LayoutTable, stages: Stages, setting: Setting) -> Array:
+    """Bytes of each stage, (p,)."""
+    lines = memory_lines(table, stages, setting)
+    return np.asarray(np.add.reduce([value[0] for value in lines.values()]), dtype=np.float64)

@@ -1,0 +1,95 @@
+"""The shortlist: places priced as their schedules run, layers placed, sorted anew.
+
+Every layout is ranked by formulas, its layers split evenly. The best of them are priced again by their
+schedule as it runs, chunk by chunk, the first of those under a split found for them too; then they are
+sorted by what they are told to take. So the ranking is of the figures the answer holds.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from models.estimate import Candidate, RankedCandidate
+from models.request import Objective
+from search.answer import layout_of, node_facts, priced
+from search.best import Kept, Wanted
+from search.check import agrees
+from search.clock import Clock
+from search.placing import placed_layers
+from search.other_orders import other_orders
+from search.problem import Problem
+from search.score import Score
+from search.stage_problem import asymmetry
+from search.ties import others
+
+SPARE = 4
+"""Places priced beyond those asked for: formulas may rank a neighbour too low. [1]"""
+PLACED = 24
+"""Places whose layers are placed; those below keep the even split. [1]"""
+TIE = 1e-3
+"""Two splits whose steps differ by less are as fast: it is less than the model knows. [1]"""
+
+
+def widened(wanted: Wanted) -> Wanted:
+    """Return what to rank before places are priced anew."""
+    return replace(wanted, top_k=wanted.top_k + SPARE)
+
+
+def shortlist(
+    problem: Problem, best: Kept | None, scored: Score, wanted: Wanted, clock: Clock
+) -> tuple[RankedCandidate, ...]:
+    """Return the places as full reports, best first; ties keep the order they were ranked in."""
+    if best is None:
+        return ()
+    rows, other = range(len(best.table)), others(problem, best.table)
+    found = list(zip(rows, _reports(problem, best, wanted.objective, clock), strict=True))
+    found.sort(key=lambda place: (*_worth(place[1], wanted.objective), place[0]))
+    return tuple(
+        RankedCandidate(
+            **(dict(report) | node_facts(report.layout, problem.setting)),
+            rank=rank + 1,
+            variants=int(scored.fit_of_shape[best.shape[row]]) - 1,
+            ties=other[row].ties,
+            other_orders=other_orders(report.layout, other[row].fastest, problem.setting),
+        )
+        for rank, (row, report) in enumerate(found[: wanted.top_k])
+    )
+
+
+def _reports(problem: Problem, best: Kept, objective: Objective, clock: Clock) -> Iterator[Candidate]:
+    for row in range(len(best.table)):
+        even = priced(layout_of(problem, best.table, row), problem.setting)
+        if row >= PLACED or objective == "traffic" or clock.expired():
+            yield even
+        else:
+            yield _better_split(even, problem, objective)
+
+
+def _better_split(even: Candidate, problem: Problem, objective: Objective) -> Candidate:
+    """Return a place under the split found for it, where it is better and not left out."""
+    setting = problem.setting
+    layout = placed_layers(even.layout, setting, for_memory=objective == "memory")
+    if layout == even.layout or any(agrees(layout, choice, setting) for choice in problem.forbidden):
+        return even
+    found = priced(layout, setting)
+    if found.memory.headroom_bytes < 0 or not _is_better(found, even, objective):
+        return even
+    return found
+
+
+def _is_better(found: Candidate, even: Candidate, objective: Objective) -> bool:
+    """Whether a split makes a shorter step; as short a one with less memory; or with a mirror image."""
+    apart = found.step_time_s / even.step_time_s - 1
+    if objective == "step_time" and abs(apart) > TIE:
+        return apart < 0
+    new, old = ((one.memory.peak_bytes, asymmetry(one.layout.stage_layers)) for one in (found, even))
+    return new < old
+
+
+def _worth(report: Candidate, objective: Objective) -> tuple[float, int]:
+    """What a place is sorted by: less is better."""
+    peak = report.memory.peak_bytes
+    if objective == "memory":
+        return float(peak), peak
+    if objective == "traffic":
+        return float(sum(entry.sent_bytes_per_gpu for entry in report.traffic)), peak
+    return report.step_time_s, peak
