@@ -14,8 +14,8 @@ from search.answer import layout_of, node_facts, priced
 from search.best import Kept, Wanted
 from search.check import agrees
 from search.clock import Clock
-from search.placing import placed_layers
 from search.other_orders import other_orders
+from search.placing import placed_layers
 from search.problem import Problem
 from search.score import Score
 from search.stage_problem import asymmetry

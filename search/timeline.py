@@ -85,7 +85,7 @@ def layout_timeline(request: EvaluateRequest, resolved: Resolved) -> Told:
     layout = finished(request.layout, knobs, resolved)
     known = KNOWN[layout.schedule]
     size = _size(layout.pp, layout.micro_batches, layout.vpp, layout.micro_batch_group, known)
-    durations = chunk_durations(layout, known.stages(size), setting)
+    durations = chunk_durations(layout, setting)
     found = _timed(layout.schedule, size, durations, "/layout")
     told = (*resolved.assumptions, *knob_assumptions(request.layout, layout))
     return Told(found, True, told, (*resolved.warnings, *_averaged(setting)), versions(setting))

@@ -48,7 +48,7 @@ def totals(durations):
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_passes_of_the_slowest_stage_are_the_pace_of_the_step(case, profile):
     chosen, under = priced(*case, profile)
-    durations = chunk_durations(chosen, chosen.pp, under)
+    durations = chunk_durations(chosen, under)
     _, _, time = price(LayoutTable.of([chosen]), under)
     parts = ("compute_s", "recompute_s", "tp_exposed_s", "cp_exposed_s", "ep_exposed_s", "other_s")
     pace = sum(float(time.parts[name][0]) for name in parts) / chosen.micro_batches
@@ -68,17 +68,17 @@ def test_chunks_of_a_stage_take_together_what_the_stage_takes(name):
     first = tuple(each // 2 for each in chosen.stage_layers)
     second = tuple(each - half for each, half in zip(chosen.stage_layers, first, strict=True))
     chunked = layout(LLAMA_405B, **CASES[name][1], vpp=2, stage_layers=first + second)
-    whole, parts = (chunk_durations(each, chosen.pp * each.vpp, under) for each in (chosen, chunked))
+    whole, parts = (chunk_durations(each, under) for each in (chosen, chunked))
     assert totals(parts).reshape(2, -1).sum(axis=0) == pytest.approx(totals(whole))
 
 
 def test_a_backward_takes_twice_its_forward_and_more_for_attention_and_recompute():
     chosen, under = priced(LLAMA_405B, {"tp": 1, "pp": 16, "dp": 1024})
-    plain = chunk_durations(chosen, 16, under)
+    plain = chunk_durations(chosen, under)
     backward = np.add(plain.input_gradient, plain.weight_gradient)
     assert (backward[1:-1] > 2 * np.array(plain.forward[1:-1])).all()
     assert (backward[1:-1] < 2.2 * np.array(plain.forward[1:-1])).all()
-    again = chunk_durations(chosen.model_copy(update={"recompute": "full"}), 16, under)
+    again = chunk_durations(chosen.model_copy(update={"recompute": "full"}), under)
     assert again.forward == pytest.approx(plain.forward)
     assert again.weight_gradient == pytest.approx(plain.weight_gradient)
     more = np.subtract(again.input_gradient, plain.input_gradient)
@@ -87,7 +87,7 @@ def test_a_backward_takes_twice_its_forward_and_more_for_attention_and_recompute
 
 def test_the_textbooks_three_passes_take_the_same_and_its_messages_nothing():
     chosen, under = priced(LLAMA_405B, {"tp": 1, "pp": 16, "dp": 1024}, "textbook")
-    durations = chunk_durations(chosen, 16, under)
+    durations = chunk_durations(chosen, under)
     assert durations.forward == pytest.approx(durations.input_gradient)
     assert durations.forward == pytest.approx(durations.weight_gradient)
     assert set(durations.send) == {0.0}
@@ -95,7 +95,7 @@ def test_the_textbooks_three_passes_take_the_same_and_its_messages_nothing():
 
 def test_the_head_is_on_the_last_chunk_only():
     chosen, under = priced(LLAMA_405B, {"tp": 8, "pp": 2, "vpp": 63, "dp": 1024})
-    durations = chunk_durations(chosen, 126, under)
+    durations = chunk_durations(chosen, under)
     middle, last = durations.forward[1:-1], durations.forward[-1]
     assert max(middle) == pytest.approx(min(middle))
     assert 1.3 < last / middle[0] < 2.2  # the head is about 0.66 of a layer
@@ -105,7 +105,7 @@ def test_a_pipeline_without_messages_takes_what_the_step_is_priced_at():
     """1F1B whose last stage limits: G t_max and once through the others, as the price says."""
     shape = LLAMA_405B.model_copy(update={"layers": 128})
     chosen, under = priced(shape, {"tp": 8, "pp": 16, "dp": 128})
-    durations = chunk_durations(chosen, 16, under)
+    durations = chunk_durations(chosen, under)
     order = KNOWN["1f1b"].make(Size(16, chosen.micro_batches), durations)
     silent = simulate(order, replace(durations, send=(0.0,) * 15))
     assert silent.busy.argmax() == 15

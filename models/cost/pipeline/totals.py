@@ -10,10 +10,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.pipeline.closed_forms import NAMES, Shape, equal_span, in_flight_peak
+from models.cost.pipeline.closed_forms import Shape, equal_span, in_flight_peak
 from models.cost.pipeline.held import held_over_time
 from models.cost.pipeline.known import KNOWN, Size
 from models.cost.pipeline.simulate import Durations, Timeline
+from models.layout import SCHEDULES
 
 Array = NDArray[np.float64]
 
@@ -75,9 +76,9 @@ def totals_by_formula(name: str, size: Size, durations: Durations) -> Totals | N
     (3000009.0, [9.0, 9.0, 9.0, 9.0])
     """
     least = {"zb-h1": size.pp, "zb-v": 2 * size.pp - 1}.get(name, 1)
-    if name not in NAMES or size.micro_batches < least or not _equal(durations):
+    if name not in SCHEDULES or size.micro_batches < least or not _equal(durations):
         return None
-    shape = Shape(NAMES.index(name), size.pp, size.micro_batches, size.vpp, size.group)
+    shape = Shape(SCHEDULES.index(name), size.pp, size.micro_batches, size.vpp, size.group)
     f, i, w = durations.forward[0], durations.input_gradient[0], durations.weight_gradient[0]
     span = float(equal_span(shape, f, i, w))
     busy = np.full(size.pp, KNOWN[name].stages(size) / size.pp * size.micro_batches * (f + i + w))
