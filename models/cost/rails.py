@@ -15,6 +15,7 @@ References
    developer.nvidia.com/blog, 2022.
 """
 
+import math
 from functools import lru_cache
 
 import numpy as np
@@ -120,19 +121,36 @@ def _count_spread(
     """Part of the pairs of a group's ranks that meet on each tier on two rails, over every group, (K,).
 
     A unit with c ranks of a group, c_j of them on rail j, has c^2 pairs, sum c_j^2 of them on one rail.
+    Groups whose first ranks stand at the same place of every unit are one kind, counted once.
     """
-    ranks = np.arange(gpus)
-    first = ranks.copy()
-    for size, stride in zip(sizes, strides, strict=True):
-        first -= ranks // stride % size * stride
+    period = math.lcm(server, *(unit for unit in units if unit))
+    first = np.zeros(1, dtype=np.int64)
+    inside = np.zeros(1, dtype=np.int64)
+    outermost = 1
+    for stride, size in sorted(zip(strides, sizes, strict=True)):
+        first = (first[:, None] + np.arange(0, stride, outermost)).reshape(-1)
+        inside = (inside + np.arange(size)[:, None] * stride).reshape(-1)
+        outermost = stride * size
+    first = (first[:, None] + np.arange(0, gpus, outermost)).reshape(-1)
+    first, groups = np.unique(first % period, return_counts=True)
+    ranks = first[:, None] + inside
     rail = ranks % server * rails // server
+    kind = np.arange(len(first))[:, None] * (gpus + period)
 
     def pairs(unit: int | None) -> tuple[float, float]:
-        place = first * (gpus + 1) + ranks // (unit or gpus)
-        whole = np.unique(place, return_counts=True)[1].astype(np.float64)
-        same = np.unique(place * rails + rail, return_counts=True)[1].astype(np.float64)
-        return float(whole @ whole), float(same @ same)
+        place = kind + (ranks // unit if unit else 0 * ranks)
+        return _squares(place, groups), _squares(place * rails + rail, groups)
 
-    met = np.array([(float(gpus), float(gpus)), *(pairs(unit) for unit in units)])
+    single = float(groups.sum() * len(inside))
+    met = np.array([(single, single), *(pairs(unit) for unit in units)])
     whole, same = np.diff(met, axis=0).T
     return np.asarray(np.where(whole > 0, 1 - same / np.maximum(whole, 1.0), 0.0), dtype=np.float64)
+
+
+def _squares(place: NDArray[np.int64], groups: NDArray[np.int64]) -> float:
+    """Sum of the squares of how often each value occurs in a row, each row for so many groups."""
+    place = np.sort(place, axis=1)
+    new = np.diff(place, axis=1, prepend=place[:, :1] - 1) != 0
+    starts = np.flatnonzero(new)
+    count = np.diff(starts, append=place.size).astype(np.float64)
+    return float(count * groups[starts // place.shape[1]] @ count)
