@@ -14,7 +14,12 @@ from models.cost.step_time import all_traffic, micro_batch_parts
 from models.cost.table import LayoutTable
 from models.layout import Layout
 from search.stage_dynamic import dynamic_split
-from search.stage_problem import StageProblem
+from search.stage_problem import (
+    StageProblem,
+    cost_of,
+    least_longest_rank,
+    smallest_longest_chunk,
+)
 from search.stages import StageSplit, assign_layers
 
 LIMIT_S = 0.05
@@ -31,13 +36,25 @@ def placed_layers(layout: Layout, setting: Setting, *, for_memory: bool = False)
     if layout.pp == 1 or setting.profile.real_valued_stages:
         return layout
     problem = stage_problem(layout, setting)
-    split = _least_memory(problem) if for_memory else _shortest_step(problem)
+    split = _least_memory(problem) if for_memory else _shortest_step(problem, layout.stage_layers)
     return layout if split is None else layout.model_copy(update={"stage_layers": split})
 
 
-def _shortest_step(problem: StageProblem) -> tuple[int, ...] | None:
+def _shortest_step(problem: StageProblem, even: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The even split where ranks run several chunks and none is faster; else what the solver finds."""
+    if not problem.one_each and _is_shortest(problem, even):
+        return even
     found = assign_layers(problem, LIMIT_S)
     return found.layers if isinstance(found, StageSplit) else None
+
+
+def _is_shortest(problem: StageProblem, split: tuple[int, ...]) -> bool:
+    """Whether a split fits, and no other has shorter chunks or shorter ranks."""
+    if len(split) != problem.chunks:
+        return False
+    cost = cost_of(problem, split)
+    chunk, rank = int(cost.chunk_steps.max()), int(cost.rank_steps.max())
+    return cost.fits and chunk <= smallest_longest_chunk(problem) and rank <= least_longest_rank(problem)
 
 
 def _least_memory(problem: StageProblem) -> tuple[int, ...] | None:

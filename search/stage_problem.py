@@ -197,6 +197,30 @@ def smallest_longest_chunk(problem: StageProblem) -> int:
     return high
 
 
+def least_longest_rank(problem: StageProblem) -> int:
+    """Return a time no split's longest rank falls below, memory aside, in steps.
+
+    The larger of the mean, and of the least time in which ranks of the shortest layers hold them all.
+
+    >>> problem = StageProblem.uniform(126, 32, 3, last_time=0.66)
+    >>> least_longest_rank(problem) == 4 * problem.time_steps[0][0]
+    True
+    """
+    layer, extra = problem.time_steps
+    beside = np.zeros(problem.ranks, dtype=np.int64)
+    np.add.at(beside, list(problem.rank_of), extra)
+    whole = int(problem.time_before[-1] + extra.sum())
+    mean, shortest = -(-whole // problem.ranks), int(layer.min())
+    if shortest == 0:
+        return max(mean, int(beside.max()))
+    low, high = int(beside.max()) - 1, whole
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = int(((middle - beside) // shortest).sum()) >= problem.layers
+        low, high = (low, middle) if enough else (middle, high)
+    return max(mean if len(layer) > 1 else 0, high)
+
+
 def windows(problem: StageProblem, cap: int) -> list[tuple[int, int]] | None:
     """Return the range of every cut when no chunk takes longer than the cap; nothing where none can be.
 

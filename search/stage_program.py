@@ -10,7 +10,7 @@ from itertools import accumulate, pairwise
 
 from ortools.sat.python import cp_model
 
-from search.stage_problem import StageProblem, windows
+from search.stage_problem import StageProblem, asymmetry, windows
 
 Linear = cp_model.LinearExpr
 
@@ -100,7 +100,9 @@ class _Program:
         return _total(parts)
 
 
-def solved_split(problem: StageProblem, cap: int, limit_s: float, known: Split | None = None) -> Found:
+def solved_split(
+    problem: StageProblem, cap: int, limit_s: float, known: Split | None = None, *, least: bool = False
+) -> Found:
     """Return the best split whose chunks take no longer than the cap.
 
     Parameters
@@ -113,6 +115,8 @@ def solved_split(problem: StageProblem, cap: int, limit_s: float, known: Split |
         Longest each goal may take. [s]
     known
         A split that fits, to start from.
+    least
+        Whether no split has shorter chunks than the cap, so that this is no goal any more.
     """
     ranges = windows(problem, cap)
     if ranges is None:
@@ -120,7 +124,8 @@ def solved_split(problem: StageProblem, cap: int, limit_s: float, known: Split |
     program = _Program(problem, ranges)
     program.start_from(known)
     steps = program.steps()
-    goals: list[Linear] = [program.most(steps, cap)]
+    longest = program.most(steps, cap)
+    goals: list[Linear] = [] if least else [longest]
     if not problem.one_each:
         whole = int(problem.time_before[-1] + problem.time_steps[1].sum())
         goals.append(program.most(program.per_rank(steps), whole))
@@ -133,7 +138,7 @@ def solved_split(problem: StageProblem, cap: int, limit_s: float, known: Split |
 
 def _readable(program: _Program, found: Found, limit_s: float) -> Found:
     """Where an equally good split swells to the middle and falls again, take it."""
-    if found.split is None:
+    if found.split is None or _swells(found.split):
         return found
     program.model.clear_objective()  # type: ignore[no-untyped-call]
     chunks = len(program.sizes)
@@ -146,6 +151,17 @@ def _readable(program: _Program, found: Found, limit_s: float) -> Found:
     if solver.solve(program.model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return found
     return Found(_split([solver.value(cut) for cut in program.cuts]), found.proven)
+
+
+def _swells(split: Split) -> bool:
+    """Whether chunks grow to the middle and shrink again.
+
+    >>> _swells((1, 2, 2, 1)), _swells((2, 1, 1, 2))
+    (True, False)
+    """
+    half = len(split) // 2
+    grows = all(size <= after for size, after in pairwise(split[: half + len(split) % 2]))
+    return grows and all(size >= after for size, after in pairwise(split[half:]))
 
 
 def _total(terms: Iterable[Linear]) -> Linear:
@@ -161,6 +177,8 @@ def _in_turn(program: _Program, goals: list[Linear], limit_s: float) -> Found:
     split: Split | None = None
     proven = True
     for goal in goals:
+        if split is not None and goal is goals[-1] and not asymmetry(split):
+            break
         program.model.minimize(goal)
         solver = _solver(limit_s)
         status = solver.solve(program.model)

@@ -72,7 +72,7 @@ def assign_layers(problem: StageProblem, limit_s: float = LIMIT_S) -> StageSplit
     """
     if sum(problem.least_layers) > problem.layers:
         return NoSplit(proven=True)
-    found = solved_split(problem, smallest_longest_chunk(problem), limit_s / GOALS)
+    found = solved_split(problem, smallest_longest_chunk(problem), limit_s / GOALS, least=True)
     if found.split is not None:
         return _priced(problem, found.split, "solver", proven=found.proven)
     known = dynamic_split(problem)
