@@ -174,10 +174,10 @@ def dualpipe_meets_in_the_middle(case: Case) -> str | None:
 
 
 def weight_halves_keep_activations(case: Case) -> str | None:
-    """Schedules that split the backward go without full recompute: the weight half needs what it drops."""
+    """ZB-H1 and ZB-V go without full recompute: the weight halves they leave for later need what it drops."""
     layout = case.layout
-    if layout.recompute == "full" and layout.schedule in ("zb-h1", "zb-v", "dualpipe", "dualpipe-v"):
-        return "Use recompute none or selective, or schedule gpipe, 1f1b or interleaved."
+    if layout.recompute == "full" and layout.schedule in ("zb-h1", "zb-v"):
+        return "Use recompute none or selective, or another schedule."
     return None
 
 

@@ -13,7 +13,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.schedule import SPLIT
 from models.cost.table import (
     DUALPIPE,
     DUALPIPE_V,
@@ -220,8 +219,8 @@ def dualpipe_meets_in_the_middle(
 
 
 def weight_halves_keep_activations(problem: Problem, schedule: IntVector, recompute: IntVector) -> Mask:
-    """Schedules that split the backward go without full recompute: the weight half needs what it drops."""
-    return ~_is(recompute, FULL) | ~np.isin(schedule, SPLIT)
+    """ZB-H1 and ZB-V go without full recompute: the weight halves they leave for later need what it drops."""
+    return ~_is(recompute, FULL) | ~np.isin(schedule, (ZB_H1, ZB_V))
 
 
 INNER_RULES: tuple[Rule, ...] = (

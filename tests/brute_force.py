@@ -307,7 +307,7 @@ def rules(k: Knobs, setting: Setting, constraints: Constraints) -> Iterator[tupl
     odd = k.pp % 2 != 0 or count % 2 != 0
     yield "dualpipe_meets_in_the_middle", SCHEDULES[k.schedule] == "dualpipe" and odd
     recomputed = RECOMPUTES[k.recompute] == "full"
-    yield "weight_halves_keep_activations", recomputed and SCHEDULES[k.schedule] in least
+    yield "weight_halves_keep_activations", recomputed and SCHEDULES[k.schedule] in ("zb-h1", "zb-v")
     yield "forbid", any(is_forbidden(k, choice, setting, constraints) for choice in constraints.forbid)
 
 

@@ -26,6 +26,7 @@ from models.cost.stages import Stages
 from models.cost.table import DUALPIPE, DUALPIPE_V, GPIPE, NONE, ONE_F_ONE_B, LayoutTable
 
 Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
 
 FORWARD_OF = {"tp_exposed_s": 1 / 2, "cp_exposed_s": 1 / 3, "ep_exposed_s": 1 / 2}
 """The forward's part of what a micro-batch waits for: 2 of 4 collectives a layer, 1 of 3, 2 of 4. [1]"""
@@ -70,7 +71,9 @@ def overlapped_pair(pace: Array, exchanged: Array) -> Array:
     return np.asarray(np.minimum(np.maximum(computed, exchanged), pace))
 
 
-def work(compute: Compute, parts: dict[str, Array], worked: Array, paced: Array, stages: Stages) -> Work:
+def work(
+    compute: Compute, parts: dict[str, Array], worked: Array, paced: Array, stages: Stages, split: Mask
+) -> Work:
     """Take a micro-batch's time on each stage apart.
 
     Parameters
@@ -83,9 +86,12 @@ def work(compute: Compute, parts: dict[str, Array], worked: Array, paced: Array,
         The same in all, (N, S). [s]
     paced
         No less than that, and than the host takes to launch it, (N, S). [s]
+    split
+        Whether weight halves are left for later, (N,); where not they are part of the input's.
     """
     waited = np.add.reduce([share * parts[name] for name, share in FORWARD_OF.items()])
-    forward, weight = compute.forward.on(stages) + waited, compute.weight.on(stages)
+    forward = compute.forward.on(stages) + waited
+    weight = np.where(split[:, None], compute.weight.on(stages), 0.0)
     slower = paced / np.maximum(worked, 1e-300)
     rest = worked - forward - weight
     return Work(forward * slower, rest * slower, weight * slower, parts["ep_exposed_s"])

@@ -15,15 +15,23 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from models.cost.pipeline.closed_forms import Shape, in_flight_peak, stages_a_rank
-from models.cost.table import DUALPIPE, DUALPIPE_V, GPIPE, INTERLEAVED, ZB_H1, ZB_V
+from models.cost.table import DUALPIPE, DUALPIPE_V, FULL, GPIPE, INTERLEAVED, ZB_H1, ZB_V
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 FOLDED = (ZB_V, DUALPIPE_V)
 """Schedules whose chunks go down the stages and up again: stage i runs chunks i and 2 p - 1 - i."""
-SPLIT = (ZB_H1, ZB_V, DUALPIPE_V, DUALPIPE)
-"""Schedules that run the input's and the weight's gradient apart."""
+
+
+def splits_backward(schedule: ArrayLike, recompute: ArrayLike) -> Mask:
+    """Whether a layout leaves weight halves for later: what full recompute makes again is used at once.
+
+    >>> splits_backward([ZB_V, DUALPIPE, DUALPIPE, GPIPE], [0, 0, FULL, 0]).tolist()
+    [True, True, False, False]
+    """
+    late = np.isin(schedule, (ZB_H1, ZB_V))
+    return np.asarray(late | (np.isin(schedule, (DUALPIPE_V, DUALPIPE)) & (np.asarray(recompute) != FULL)))
 
 
 def chunks_fit(schedule: ArrayLike, vpp: ArrayLike) -> Mask:

@@ -21,7 +21,7 @@ from models.cost.copies_traffic import stage_copies
 from models.cost.data_traffic import DataTraffic, dp_traffic
 from models.cost.pipeline_time import Added, Work, added, ran, work
 from models.cost.routes import Routes, routes
-from models.cost.schedule import SPLIT
+from models.cost.schedule import splits_backward
 from models.cost.setting import Setting
 from models.cost.shards import RankParameters, held_shards, rank_parameters
 from models.cost.stages import Stages
@@ -156,7 +156,8 @@ def micro_batch_work(
     """A micro-batch's halves on each stage, (N, S): no shorter than the host takes to launch them. [s]."""
     worked = np.add.reduce(list(parts.values()))
     paced = np.maximum(worked, host_seconds(table, stages, setting))
-    return work(compute, parts, worked, paced, stages)
+    halves = splits_backward(table.schedule, table.recompute)
+    return work(compute, parts, worked, paced, stages, halves)
 
 
 def last_backward(table: LayoutTable, compute: Compute, free: Array, stages: Stages) -> Array:
@@ -165,7 +166,7 @@ def last_backward(table: LayoutTable, compute: Compute, free: Array, stages: Sta
     A split backward leaves the weight halves for the end: only they are left when gradients are whole.
     """
     halves = compute.both.on(stages) * FORWARD_SHARE + compute.weight.on(stages)
-    return np.where(np.isin(table.schedule, SPLIT)[:, None], np.minimum(free, halves), free)
+    return np.where(splits_backward(table.schedule, table.recompute)[:, None], np.minimum(free, halves), free)
 
 
 def host_seconds(table: LayoutTable, stages: Stages, setting: Setting) -> Array:

@@ -202,9 +202,12 @@ def test_tp_stays_in_its_server_where_the_network_is_slow(answer_64):
     assert all(time > np.median(narrow) for time in wide)
 
 
-def test_replicas_across_a_slow_fabric_come_before_stages_across_it(answer_64):
-    staged = min(row.step_time_s for row in answer_64.shortlist if row.layout.pp > 1)
-    assert best(answer_64, pp=1).step_time_s < staged
+def test_replicas_across_a_slow_fabric_come_before_stages_across_it():
+    """Under the schedules Megatron-LM has, whose stages idle; ZB-V's hardly do, and tie with replicas."""
+    held = {"schedule": ["none", "gpipe", "1f1b", "interleaved"]}
+    answer = found("llama-3-8b", shared_cards(), 64, 256, 8192, constraints=held)
+    staged = min(row.step_time_s for row in answer.shortlist if row.layout.pp > 1)
+    assert best(answer, pp=1).step_time_s < staged
 
 
 @pytest.mark.parametrize("leaf", [16, 32])

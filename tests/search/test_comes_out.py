@@ -76,16 +76,18 @@ def test_a_hierarchy_makes_tensor_parallel_over_two_servers_cheaper_than_one_car
 
 
 def test_halving_nvlink_moves_deepseek_v3_off_tensor_parallelism():
-    """The H800 is an H100 with 200 GB/s of NVLink each way instead of 450."""
+    """The H800 is an H100 with 200 GB/s of NVLink each way instead of 450; recompute as its trainers did."""
     run, best = (4096, 16384), {}
     for cluster in ("h800-8x400g", "dgx-h100"):
         for tp in (1, 4):
-            pinned = {"tp": tp, "micro_batch": [1, 2]}
+            pinned = {"tp": tp, "micro_batch": [1, 2], "recompute_modules": ["layernorm", "mla_up_proj"]}
             found = asked("deepseek-v3", cluster, 2048, run, constraints=pinned, top_k=1)
             best[cluster, tp] = found.shortlist[0].step_time_s
     cost = {cluster: best[cluster, 4] / best[cluster, 1] for cluster in ("h800-8x400g", "dgx-h100")}
     assert cost["h800-8x400g"] > 1.03 * cost["dgx-h100"]
-    assert asked("deepseek-v3", "h800-8x400g", 2048, run, top_k=1).shortlist[0].layout.tp == 1
+    free = asked("deepseek-v3", "h800-8x400g", 2048, run, top_k=1).shortlist[0].layout
+    assert free.tp <= 2
+    assert free.schedule.startswith("dualpipe")
 
 
 def test_doubling_oversubscription_never_helps_any_layout():

@@ -85,13 +85,23 @@ def test_runs_of_equal_stages_take_what_the_stages_take():
 
 
 def test_the_halves_of_a_backward_are_the_backward():
-    _, table, question = asked("1f1b", 8, 32, 1)
+    _, table, question = asked("zb-h1", 8, 32, 1)
     one, _ = on(table, every_stage(8, 1, question, None), question)
     compute = compute_seconds(table, question)
     assert (one.weight_gradient < one.forward).all()
     assert (one.forward < one.input_gradient).all()
     third = compute.both.dense / 3
     assert compute.weight.dense < third < compute.forward.dense + compute.weight.dense
+
+
+def test_full_recompute_leaves_dualpipes_backward_whole():
+    _, table, question = asked("dualpipe-v", 8, 32, 2)
+    full = replace(table, recompute=np.full_like(table.recompute, 2))
+    whole, _ = on(full, stage_kinds(full, question), question)
+    assert not whole.weight_gradient.any()
+    split, _ = on(table, stage_kinds(table, question), question)
+    assert (split.weight_gradient > 0).all()
+    assert (whole.pace > split.pace).all()
 
 
 def test_a_pair_hides_exchanges_behind_compute_and_never_costs_more_than_one_after_the_other():
