@@ -195,6 +195,7 @@ def _in_turn(program: _Program, goals: list[Linear], limit_s: float) -> Found:
 def _solver(limit_s: float) -> cp_model.CpSolver:
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = 1
+    solver.parameters.catch_sigint_signal = False
     solver.parameters.random_seed = 0
     solver.parameters.max_deterministic_time = limit_s
     solver.parameters.max_time_in_seconds = WALL * limit_s

@@ -57,7 +57,9 @@ def test_no_value_of_a_constraint_is_told_the_shapes_of_its_union(client, name):
 
 def test_a_word_that_is_no_schedule_is_told_the_schedules(client):
     fault = faults_of(search(client, constraints={"schedule": "foo"}))["/constraints/schedule"]
-    assert fault["reason"] == "not one of 'none', 'gpipe', '1f1b' or 'interleaved'"
+    assert fault["reason"] == (
+        "not one of 'none', 'gpipe', '1f1b', 'interleaved', 'zb-h1', 'zb-v', 'dualpipe-v' or 'dualpipe'"
+    )
 
 
 def test_a_schedule_that_is_no_word_is_told_so(client):

@@ -133,6 +133,7 @@ def estimated_span(
 
     Examples
     --------
+    >>> from models.cost.table import ONE_F_ONE_B
     >>> float(estimated_span(Shape(ONE_F_ONE_B, 4, 8), 1, 1, 1, 4))
     41.0
     """
@@ -213,6 +214,7 @@ def in_flight_peak(shape: Shape, rank: ArrayLike, freed_at_input: ArrayLike = 0.
 def stages_a_rank(schedule: ArrayLike, vpp: ArrayLike) -> Array:
     """Stages whose weights a rank holds: 1, v interleaved, and 2 under zb-v, dualpipe-v and dualpipe.
 
+    >>> from models.cost.table import ONE_F_ONE_B
     >>> stages_a_rank([ONE_F_ONE_B, INTERLEAVED, ZB_V, DUALPIPE], [1, 4, 2, 1]).tolist()
     [1.0, 4.0, 2.0, 2.0]
     """

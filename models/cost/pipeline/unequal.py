@@ -102,7 +102,7 @@ def one_f_one_b_runs(
     Examples
     --------
     >>> one_f_one_b_runs([[1.0, 1.0]], [[2.0, 1.0]], [[3, 1]], 8).tolist()
-    [32.0]
+    [31.0]
     """
     f, b = (np.atleast_2d(np.asarray(value, dtype=np.float64)) for value in (forward, backward))
     n = np.broadcast_to(np.atleast_2d(np.asarray(count, dtype=np.float64)), f.shape)

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.cost.pipeline.actions import Action, faults
-from models.cost.pipeline.closed_forms import NAMES
 from models.cost.pipeline.conditions import Asked, condition_faults
 from models.cost.pipeline.known import KNOWN, Size
 from models.cost.pipeline.runs import pattern_text, repeats
@@ -22,7 +21,7 @@ ONE = Durations.of
 
 def test_every_schedule_of_a_layout_and_of_the_simulator_has_its_name():
     assert tuple(KNOWN) == get_args(ScheduleName)
-    assert set(SCHEDULES) <= set(NAMES) <= set(KNOWN)
+    assert set(SCHEDULES) <= set(KNOWN)
 
 
 def sizes(name):
@@ -68,7 +67,7 @@ def test_the_groups_a_fix_names_are_accepted(g, n, field):
     assert condition_faults(Asked("interleaved", 4, count, 2)) == []
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SCHEDULES)
 def test_formulas_say_what_the_timeline_adds_up_to(name):
     known = KNOWN[name]
     told = 0
