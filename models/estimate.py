@@ -149,9 +149,9 @@ class Candidate(Schema):
     layout: Layout
     step_time_s: float
     step_time_low_s: float | None = None
-    """Lower end of the band; null until a calibrated band exists."""
+    """Lower end of the band that holds nine in ten unseen runs; null where the profile has none."""
     step_time_high_s: float | None = None
-    """Upper end of the band; null until a calibrated band exists."""
+    """Upper end of the band that holds nine in ten unseen runs; null where the profile has none."""
     tokens_per_s: float
     tokens_per_s_per_gpu: float
     tflops_per_gpu: float

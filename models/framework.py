@@ -1,4 +1,4 @@
-"""What a training framework keeps in memory beyond what the arithmetic of a layout needs."""
+"""A training framework's habits: what it keeps in memory beyond the arithmetic, and how it runs."""
 
 from typing import Annotated
 
@@ -7,7 +7,24 @@ from pydantic import Field
 from models.base import Bytes, Schema
 
 
-class FrameworkMemory(Schema):
+class FrameworkTime(Schema):
+    """How a framework runs a step; what each habit costs is the profile's."""
+
+    fuses_elementwise: bool
+    """A compiler joins norms, activations and casts into few kernels (torch.compile, OneFlow's graph)."""
+    static_graph: bool
+    """The step is one compiled graph: the host does not issue kernel by kernel."""
+    copies_gathered_units: bool
+    """ZeRO-3 gathers into a flat buffer and casts and copies in and out of it (FSDP), not in place."""
+    overlaps_gradients: bool
+    """Gradients are reduced while the backward runs, not after it."""
+    all_reduces_gradients: bool
+    """Whole gradients are all-reduced even where a sharded optimizer needs its shard alone."""
+    engine_loop: bool
+    """A pipeline engine of its own (DeepSpeed's) drives the micro-batches, in Python and in lockstep."""
+
+
+class Framework(Schema):
     """A framework's habits; values and sources stand in `models/catalogue/frameworks/<name>.toml`."""
 
     name: str
@@ -36,3 +53,5 @@ class FrameworkMemory(Schema):
     """Reduce and gather buckets of a fixed size. [B]"""
     reserved_over_allocated: Annotated[float, Field(ge=1, le=2, allow_inf_nan=False)]
     """Bytes the allocator holds from the driver over those it handed out at the peak. [1]"""
+    time: FrameworkTime
+    """How it runs a step."""

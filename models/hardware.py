@@ -6,6 +6,7 @@ from pydantic import Field
 
 from models.base import Bytes, BytesPerSecond, Count, Flops, Schema, Seconds
 
+Generation = Literal["volta", "ampere", "ada", "hopper", "blackwell", "blackwell-ultra", "cdna", "other"]
 Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
@@ -36,6 +37,12 @@ class Gpu(Schema):
     """Fraction of the dense BF16 peak that large matrix products reach, median of large shapes."""
     matmul_fraction_fp8: Fraction = 0.55
     """The same of the FP8 peak."""
+    matmul_fraction_fp4: Fraction = 0.36
+    """The same of the FP4 peak."""
+    generation: Generation = "other"
+    """Family of its multiprocessors: what fitted efficiencies are told by."""
+    multiprocessors: Count | None = None
+    """Streaming multiprocessors or compute units, which a matrix product's tiles are dealt to."""
 
 
 class Tier(Schema):
@@ -70,7 +77,3 @@ class Cluster(Schema):
     """GPUs in one server; need not be the NVLink domain (4 in an NVL72 rack's tray)."""
     nics_per_node: Count | None = None
     """Network cards of one server."""
-
-
-TierName = str
-Precision = Literal["bf16", "fp16", "fp8", "nvfp4", "fp32"]

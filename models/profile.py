@@ -1,14 +1,16 @@
 """Coefficients of the cost model: a profile is data, not a branch in each function.
 
 Every coefficient's unit stands under it; its value and source stand in
-`models/catalogue/profiles/<name>.toml`.
+`models/catalogue/profiles/<name>.toml`, those fitted to measured runs in `<name>-rates.toml`.
 """
 
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from models.base import Bytes, Schema, Seconds
+from models.bands import Bands
+from models.base import Bytes, Schema
+from models.rates import Rates, Scale
 
 Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
@@ -39,18 +41,12 @@ class Profile(Schema):
 
     flat_compute_fraction: Share | None = None
     """Fraction of the dense peak a whole run averages, bubble included; null: reckon by kernel. [1]"""
-    matmul_shape_loss: Annotated[float, Field(ge=0, le=10_000)]
-    """Length at which one dimension of a matrix product alone doubles its time. [1]"""
-    attention_fraction: Share
-    """Fraction of the dense peak a fused attention kernel reaches. [1]"""
-    attention_backward_factor: Annotated[float, Field(ge=1, le=5)]
-    """Time of the attention's backward over its forward. [1]"""
-    memory_bandwidth_fraction: Share
-    """Fraction of the HBM bandwidth that streaming kernels reach. [1]"""
-    elementwise_passes: Annotated[float, Field(ge=0, le=20)]
-    """Times each stored activation byte crosses HBM outside matrix products, forward and backward. [1]"""
-    tp_overlap_exposed: Share
-    """Part of the TP time left exposed when `tp_overlap` is on. [1]"""
+    rates: Rates | None = None
+    """What kernels, launches, overlaps and the step itself cost; null with a flat rate."""
+    network_exchange: Scale
+    """Rate of experts' all-to-alls between nodes over the fabric class's. [1]"""
+    bands: Bands | None = None
+    """How far off a step time may be; null where nothing is claimed."""
     cp_hides_behind_attention: bool
     """Ring exchange of keys and values runs behind the attention of the block before."""
     dp_hidden: bool
@@ -59,8 +55,6 @@ class Profile(Schema):
     """Pipeline messages cost nothing (the texts); otherwise warm-up and drain wait for them."""
     bubble: bool
     """Add the pipeline bubble; false where the compute rate already contains it."""
-    optimizer_passes: Annotated[float, Field(ge=0, le=10)]
-    """Times the optimizer step moves each resident state byte over HBM. [1]"""
 
     context_bytes: Bytes
     """CUDA context and loaded kernels. [B]"""
@@ -70,5 +64,3 @@ class Profile(Schema):
     """Count send, gather, dispatch and backward buffers."""
     fragmentation_upper: Share
     """Part of the stage's activations and buffers the allocator may lose; upper figure only. [1]"""
-    host_seconds_per_layer: Seconds
-    """Least time a layer and micro-batch take, forward and backward: the host must launch its kernels. [s]"""

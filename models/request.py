@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from models.base import Bytes, BytesPerSecond, Count, Flag, Schema, Seconds, SomeBytes
+from models.hardware import Generation
 from models.layout import (
     ContextComm,
     GradientReduce,
@@ -163,6 +164,10 @@ class GpuRequest(Schema):
     """FP32 (or TF32) peak."""
     matmul_fraction: Annotated[float, Field(strict=True, ge=0.001, le=1, allow_inf_nan=False)] = 0.75
     """Fraction of the peak that large matrix products reach."""
+    generation: Generation = "other"
+    """Family of its multiprocessors, by which fitted efficiencies are told."""
+    multiprocessors: Count | None = None
+    """Streaming multiprocessors or compute units; no waves of tiles are reckoned unless given."""
 
 
 class ClusterRequest(Schema):

@@ -9,6 +9,7 @@ from models.base import Flag, Schema
 AttentionKernel = Literal["unfused", "flash-triton", "flash2", "flash3", "cudnn"]
 Fp8Recipe = Literal["tensorwise", "current-scaling", "rowwise", "mx", "nvfp4"]
 CudaGraph = Literal["none", "partial", "full"]
+Dispatcher = Literal["all_to_all", "deduplicating"]
 
 
 class StackRequest(Schema):
@@ -20,7 +21,7 @@ class StackRequest(Schema):
     """The loss is computed in place or in chunks: no FP32 copy of the logits."""
     mtp: Flag = False
     """Train the multi-token-prediction layers the architecture has."""
-    dispatcher: Literal["all_to_all", "deduplicating"] = "all_to_all"
+    dispatcher: Dispatcher = "all_to_all"
     """How tokens reach their experts: a copy for each expert, or one for each node that holds some of
     them and NVLink from there (DeepEP and kin)."""
     token_drop: Flag = False
@@ -29,21 +30,21 @@ class StackRequest(Schema):
     """Tokens of the busiest expert-parallel rank over the mean; 1 when routing is forced even."""
     dropout: Flag = False
     """Dropout after attention and feed-forward, as GPT-3 era models train: its masks are kept."""
+    fp8_recipe: Fp8Recipe | None = None
+    """How low-precision products are scaled: one factor a tensor (from past steps, or from this one:
+    `current-scaling`), a row, or a block of 32 (`mx`) or 16 (`nvfp4`). Null: one factor a tensor."""
+    cuda_graph: CudaGraph = "none"
+    """Kernels the host launches as one: parts of a layer, or the whole iteration."""
+    ep_overlap: Flag = False
+    """Expert all-to-alls run behind the compute of another micro-batch."""
 
 
 class Stack(StackRequest):
     """Every software knob: a caller's, and those that only measured runs state.
 
-    No request may state the latter until a price hangs on them (`service.unbuilt`).
+    No request may state the latter: no price hangs on the one, and the other names a container.
     """
 
-    fp8_recipe: Fp8Recipe | None = None
-    """How low-precision products are scaled: one factor a tensor (from past steps, or from this one:
-    `current-scaling`), a row, or a block of 32 (`mx`) or 16 (`nvfp4`). Null in 16 bits, or not said."""
-    cuda_graph: CudaGraph = "none"
-    """Kernels the host launches as one: parts of a layer, or the whole iteration."""
-    ep_overlap: Flag = False
-    """Expert all-to-alls run behind the compute of another micro-batch."""
     activation_offload: Flag = False
     """Activations wait in the host's memory between forward and backward."""
     release: str | None = None
@@ -53,7 +54,7 @@ class Stack(StackRequest):
     def of(cls, stated: StackRequest) -> Self:
         """Return what a caller says, the rest at its defaults.
 
-        >>> Stack.of(StackRequest(mtp=True)).cuda_graph
-        'none'
+        >>> Stack.of(StackRequest(mtp=True)).activation_offload
+        False
         """
         return cls(**stated.model_dump())

@@ -5,7 +5,9 @@ from typing import Literal
 from models.base import Count, Schema, SequenceLength, Tokens
 from models.recipe import Recipe
 
-Precision = Literal["bf16", "fp16", "fp32", "fp8"]
+Precision = Literal["bf16", "fp16", "fp32", "fp8", "nvfp4"]
+LOW_PRECISIONS: frozenset[Precision] = frozenset({"fp8", "nvfp4"})
+"""Precisions of the layers' matrix products alone: attention, head and the rest stay in 16 bits."""
 GradientType = Literal["bf16", "fp16", "fp32"]
 MasterType = Literal["fp32", "bf16"]
 Optimizer = Literal["adam", "adamw", "adam_bf16_moments", "adam_8bit", "sgd", "lion", "adafactor", "muon"]

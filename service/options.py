@@ -9,7 +9,7 @@ Cluster = Annotated[str | None, typer.Option("--cluster", help="Catalogue name, 
 Gpus = Annotated[int | None, typer.Option("--gpus", help="GPUs the job gets.")]
 Sequence = Annotated[int | None, typer.Option("--sequence", help="Tokens of one sequence.")]
 Batch = Annotated[int | None, typer.Option("--global-batch", help="Sequences of one optimizer step.")]
-Precision = Annotated[str | None, typer.Option("--precision", help="bf16, fp16, fp8 or fp32.")]
+Precision = Annotated[str | None, typer.Option("--precision", help="bf16, fp16, fp8, nvfp4 or fp32.")]
 Optimizer = Annotated[str | None, typer.Option("--optimizer", help="Whose state is kept: adam, sgd, lion, …")]
 Kept = Annotated[str | None, typer.Option("--gradient-dtype", help="Type gradients are kept in.")]
 Sent = Annotated[str | None, typer.Option("--gradient-reduce-dtype", help="Type gradients are sent in.")]

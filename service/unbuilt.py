@@ -1,9 +1,6 @@
 """What the contract names and this version does not do yet: refused by name, never ignored."""
 
 FIELDS: dict[str, str] = {
-    "fp8_recipe": "FP8 recipes are not told apart yet",
-    "cuda_graph": "CUDA graphs are not priced yet",
-    "ep_overlap": "overlapped expert all-to-alls are not priced yet",
     "activation_offload": "activations offloaded to the host are not priced yet",
     "calibration": "a caller's own calibration is not built yet",
 }
@@ -11,7 +8,6 @@ FIELDS: dict[str, str] = {
 
 VALUES: dict[str, tuple[str, ...]] = {
     "framework": ("megatron", "megatron-bridge", "torchtitan", "deepspeed", "nanotron"),
-    "precision": ("nvfp4",),
     "gradient_dtype": ("fp8",),
     "gradient_reduce_dtype": ("fp8",),
 }
@@ -26,8 +22,8 @@ PATHS: tuple[str, ...] = (
 def field_reason(name: str) -> str | None:
     """Why a field of the contract is refused, or None for a field it does not know.
 
-    >>> field_reason("cuda_graph")
-    'known to the contract, but CUDA graphs are not priced yet'
+    >>> field_reason("calibration")
+    "known to the contract, but a caller's own calibration is not built yet"
     """
     missing = FIELDS.get(name)
     return f"known to the contract, but {missing}" if missing else None
@@ -36,8 +32,8 @@ def field_reason(name: str) -> str | None:
 def value_reason(name: str, value: object) -> str | None:
     """Why a value of the contract is refused, or None for one it does not know.
 
-    >>> value_reason("precision", "nvfp4")
-    "'nvfp4' is known to the contract, but not built yet"
+    >>> value_reason("gradient_dtype", "fp8")
+    "'fp8' is known to the contract, but not built yet"
     """
     if value in VALUES.get(name, ()):
         return f"{value!r} is known to the contract, but not built yet"

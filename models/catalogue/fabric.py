@@ -11,7 +11,7 @@ from models.estimate import Assumption
 from models.hardware import Cluster, Gpu, Tier
 from models.request import ClusterRequest, GpuRequest, TierRequest
 
-GPU_DEFAULTS = ("usable_memory_bytes", "peak_fp16_flops", "matmul_fraction")
+GPU_DEFAULTS = ("usable_memory_bytes", "peak_fp16_flops", "matmul_fraction", "generation")
 """Fields of a stated GPU whose defaults move time or memory."""
 TIER_DEFAULTS = ("oversubscription",)
 """Fields of a stated tier whose defaults move time."""

@@ -6,7 +6,7 @@ from importlib.resources import files
 from typing import Any
 
 from models.errors import UnknownEntry
-from models.framework import FrameworkMemory
+from models.framework import Framework
 
 
 def framework_names() -> tuple[str, ...]:
@@ -17,13 +17,13 @@ def framework_names() -> tuple[str, ...]:
 
 
 @cache
-def framework(name: str) -> FrameworkMemory:
+def framework(name: str) -> Framework:
     """Return a framework's habits by name, or raise UnknownEntry at `/framework`.
 
     >>> framework("torchtitan").logits_fp32_copies
     3
     """
-    return FrameworkMemory(**{key: value for key, value in _table(name).items() if key != "sources"})
+    return Framework(**{key: value for key, value in _table(name).items() if key != "sources"})
 
 
 def framework_sources(name: str) -> dict[str, str]:

@@ -14,11 +14,11 @@ from models.hardware import Cluster
 from models.huggingface import read_config
 from models.request import EvaluateRequest, SearchRequest
 from models.stack import StackRequest
-from models.workload import Workload
+from models.workload import LOW_PRECISIONS, Precision, Workload
 
 Part = TypeVar("Part")
 
-FOR_EXPERTS = ("dispatcher", "token_drop", "imbalance")
+FOR_EXPERTS = ("dispatcher", "token_drop", "imbalance", "ep_overlap")
 """Software knobs of a mixture of experts."""
 
 
@@ -58,8 +58,9 @@ def resolve(request: SearchRequest | EvaluateRequest) -> Resolved:
         faults = precision_faults(request.workload.precision, cluster[0].gpu, inline=inline)
         faults += memory_faults(request, cluster[0])
         errors += [InvalidField(*faults)] if faults else []
-    if model is not None and (found := stack_faults(request.stack, model[0])):
-        errors.append(InvalidField(*found))
+    found = recipe_faults(request.stack, request.workload.precision)
+    found += stack_faults(request.stack, model[0]) if model is not None else []
+    errors += [InvalidField(*found)] if found else []
     if errors or model is None or cluster is None or workload is None:
         raise combined(errors)
     return _resolved(request, model, cluster, workload)
@@ -148,16 +149,19 @@ def _own_defaults(
         for name in ("profile", "framework")
         if name not in request.model_fields_set
     ]
-    assumptions += _stack_defaults(request.stack, architecture)
+    assumptions += _stack_defaults(request.stack, architecture, request.workload.precision)
     if holder.memory_limit_bytes is None:
         why = "the GPU's label in decimal bytes"
         assumptions.append(Assumption(field=f"{prefix}/memory_limit_bytes", value=limit, why=why))
     return tuple(assumptions)
 
 
-def _stack_defaults(stack: StackRequest, architecture: Architecture) -> list[Assumption]:
+def _stack_defaults(
+    stack: StackRequest, architecture: Architecture, precision: Precision
+) -> list[Assumption]:
     """Software knobs left at their defaults, those of experts and prediction layers where there are any."""
-    names = ["attention_kernel", "fused_loss", "dropout"]
+    names = ["attention_kernel", "fused_loss", "dropout", "cuda_graph"]
+    names += ["fp8_recipe"] if precision in LOW_PRECISIONS else []
     names += FOR_EXPERTS if architecture.moe else []
     names += ["mtp"] if architecture.mtp_layers else []
     return [
@@ -165,6 +169,19 @@ def _stack_defaults(stack: StackRequest, architecture: Architecture) -> list[Ass
         for name in names
         if name not in stack.model_fields_set
     ]
+
+
+def recipe_faults(stack: StackRequest, precision: Precision) -> list[Fault]:
+    """Check that a recipe of scaling factors has products to scale.
+
+    >>> [fault.field for fault in recipe_faults(StackRequest(fp8_recipe="mx"), "bf16")]
+    ['/stack/fp8_recipe']
+    """
+    if stack.fp8_recipe is None or precision in LOW_PRECISIONS:
+        return []
+    reason = f"products in {precision} are not scaled"
+    fix = f"Leave it out, or train in {' or '.join(sorted(LOW_PRECISIONS))}."
+    return [Fault("/stack/fp8_recipe", stack.fp8_recipe, reason, fix)]
 
 
 def stack_faults(stack: StackRequest, architecture: Architecture) -> list[Fault]:

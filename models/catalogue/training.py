@@ -15,6 +15,7 @@ PEAKS: dict[Precision, str] = {
     "fp16": "peak_fp16_flops",
     "fp32": "peak_fp32_flops",
     "fp8": "peak_fp8_flops",
+    "nvfp4": "peak_fp4_flops",
 }
 """The rate a precision computes at."""
 
@@ -57,7 +58,7 @@ def gradient_type(precision: Precision, profile: Profile) -> GradientType:
     """
     if profile != "textbook":
         return "fp32"
-    return "bf16" if precision == "fp8" else precision
+    return "bf16" if precision == "fp8" or precision == "nvfp4" else precision
 
 
 def batch_faults(stated: WorkloadRequest) -> list[Fault]:

@@ -12,49 +12,30 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost import activations
-from models.cost.flops import attention_flops, model_flops_per_token
+from models.cost import activations, streaming
+from models.cost.activations import Split, Tensors
+from models.cost.attention_core import attention_seconds
+from models.cost.flops import model_flops_per_token
 from models.cost.gemms import (
     Gemm,
+    ProductPace,
     dense_layer_gemms,
-    gemm_seconds,
     head_gemm,
+    product_seconds,
     sparse_layer_gemms,
+    total_operands,
     total_seconds,
 )
-from models.cost.memory import layer_bytes
+from models.cost.pace import Pace, pace, peak_flops
 from models.cost.setting import Setting
 from models.cost.table import FULL, SELECTIVE, LayoutTable
 from models.cost.units import PerLayer
 from models.hardware import Gpu
+from models.layout import RecomputeModule
+from models.rates import Rates
 from models.workload import Precision
 
 Array = NDArray[np.float64]
-
-
-def peak_flops(gpu: Gpu, precision: Precision) -> float:
-    """Dense peak of the matrix products of a precision. [FLOP/s].
-
-    Raises
-    ------
-    ValueError
-        When the GPU has no such unit; the request is refused before it gets here.
-    """
-    peak: float | None = getattr(gpu, f"peak_{precision}_flops")
-    if peak is None:
-        raise ValueError(f"{gpu.name} has no {precision} peak")
-    return peak
-
-
-def wide_precision(precision: Precision) -> Precision:
-    """Precision of what FP8 training leaves in 16 bits: the attention core and the head."""
-    return "bf16" if precision == "fp8" else precision
-
-
-def matmul_rate(gpu: Gpu, precision: Precision) -> float:
-    """Rate of large matrix products: the peak times the fraction they reach. [FLOP/s]."""
-    fraction = gpu.matmul_fraction_fp8 if precision == "fp8" else gpu.matmul_fraction
-    return peak_flops(gpu, precision) * fraction
 
 
 def model_flops_utilisation(flops_per_s: float, gpu: Gpu, precision: Precision) -> float:
@@ -66,58 +47,15 @@ def model_flops_utilisation(flops_per_s: float, gpu: Gpu, precision: Precision) 
 
 
 @dataclass(frozen=True)
-class Forward:
-    """Forward time of a layer and micro-batch by kind of kernel. [s]."""
+class LayerTime:
+    """Kernel time of one layer and micro-batch; each (N,). [s]."""
 
-    matmul: PerLayer
-    """Matrix products, at `matmul_fraction` of the peak less what their shape costs."""
-    attention: PerLayer
-    """The attention core, at `attention_fraction` of the peak."""
-    streamed: PerLayer
-    """Norms, activations and the like: each stored byte crosses HBM `elementwise_passes` / 3 times."""
-    repeated: PerLayer
+    forward: Array
+    backward: Array
+    weight: Array
+    """The backward's part that makes the weights' gradients."""
+    repeated: Array
     """What `selective` recompute runs again in the backward."""
-
-
-def forward_seconds(table: LayoutTable, setting: Setting) -> Forward:
-    """Forward time of a layer and micro-batch; the backward takes about twice as long."""
-    architecture, profile = setting.architecture, setting.profile
-    part = activations.split(table, setting)
-    gpu, precision = setting.cluster.gpu, setting.workload.precision
-    wide, heads = wide_precision(precision), 1 + setting.mtp_layers
-    rate, loss = matmul_rate(gpu, precision), profile.matmul_shape_loss
-    dense, sparse = dense_layer_gemms(architecture, part), sparse_layer_gemms(architecture, table, part)
-    matmul = PerLayer(
-        total_seconds(dense, rate, loss, len(table)),
-        total_seconds(sparse, rate, loss, len(table)),
-        last=heads * gemm_seconds(head_gemm(architecture, table, part), matmul_rate(gpu, wide), loss),
-    )
-    core = attention_flops(architecture, setting.workload.sequence_length) * part.tokens / part.tp
-    attention = core / (peak_flops(gpu, wide) * profile.attention_fraction)
-    layer = layer_bytes(table, setting, part)
-    logits = activations.logits_bytes(architecture, table, part, setting.logits_copies)
-    pace = streaming_pace(setting)
-    streamed = PerLayer(layer.dense * pace, layer.sparse * pace, last=heads * logits * pace)
-    again = PerLayer(
-        _repeated(dense, attention, table, rate, loss), _repeated(sparse, attention, table, rate, loss)
-    )
-    return Forward(matmul, PerLayer(attention, attention), streamed, again)
-
-
-def _repeated(gemms: list[Gemm], attention: Array, table: LayoutTable, rate: float, loss: float) -> Array:
-    """What `selective` recompute runs again: its modules' products, the attention core, (N,). [s]."""
-    modules = frozenset(table.recompute_modules)
-    named = total_seconds([gemm for gemm in gemms if gemm.module in modules], rate, loss, len(table))
-    if "every_second_product" in modules:
-        named = np.maximum(named, 0.5 * total_seconds(gemms, rate, loss, len(table)))
-    return np.asarray(named + attention * ("core_attn" in modules))
-
-
-def streaming_pace(setting: Setting) -> float:
-    """Forward time of streaming kernels for each activation byte they store. [s/B]."""
-    profile = setting.profile
-    rate = setting.cluster.gpu.memory_bandwidth_bytes_per_s * profile.memory_bandwidth_fraction
-    return profile.elementwise_passes / 3 / rate
 
 
 @dataclass(frozen=True)
@@ -131,37 +69,126 @@ class Compute:
     forward: PerLayer
     """The forward's part of `both`."""
     weight: PerLayer
-    """The part that makes the weights' gradients: a third of the matrix products."""
+    """The part that makes the weights' gradients: one of a product's three."""
 
 
 def compute_seconds(table: LayoutTable, setting: Setting) -> Compute:
     """Compute of a layer and micro-batch, its parts, and what recompute adds. [s].
 
-    `selective` runs its modules' products and attention again, `full` the whole forward.
+    `selective` runs its modules' kernels again, `full` the whole forward.
     """
-    if setting.profile.flat_compute_fraction is not None:
+    rates = setting.profile.rates
+    if rates is None:
+        assert setting.profile.flat_compute_fraction is not None
         layer, again = _flat_seconds(table, setting, setting.profile.flat_compute_fraction)
         third = PerLayer(layer.dense / 3, layer.sparse / 3)
         return Compute(layer, _partly_recomputed(again, table), third, third)
-    run = forward_seconds(table, setting)
-    backward = setting.profile.attention_backward_factor
-    both = PerLayer(
-        3 * run.matmul.dense + (1 + backward) * run.attention.dense + 3 * run.streamed.dense,
-        3 * run.matmul.sparse + (1 + backward) * run.attention.sparse + 3 * run.streamed.sparse,
-        last=3 * run.matmul.last + 3 * run.streamed.last,
-    )
+    part, own = activations.split(table, setting), pace(setting, rates)
+    dense = dense_layer(table, setting, part, own, rates)
+    sparse = sparse_layer(table, setting, part, own, rates)
+    head = head_time(table, setting, part, own, rates)
     full, selective = table.recompute == FULL, table.recompute == SELECTIVE
-    matmul, attention, streamed, repeated = run.matmul, run.attention, run.streamed, run.repeated
-    forward = PerLayer(
-        matmul.dense + attention.dense + streamed.dense,
-        matmul.sparse + attention.sparse + streamed.sparse,
-        last=matmul.last + streamed.last,
-    )
     again = PerLayer(
-        full * forward.dense + selective * repeated.dense,
-        full * forward.sparse + selective * repeated.sparse,
+        np.where(full, dense.forward, selective * dense.repeated),
+        np.where(full, sparse.forward, selective * sparse.repeated),
     )
-    return Compute(both, _partly_recomputed(again, table), forward, matmul)
+    return Compute(
+        both=PerLayer(
+            dense.forward + dense.backward,
+            sparse.forward + sparse.backward,
+            last=head.forward + head.backward,
+        ),
+        again=_partly_recomputed(again, table),
+        forward=PerLayer(dense.forward, sparse.forward, last=head.forward),
+        weight=PerLayer(dense.weight, sparse.weight, last=head.weight),
+    )
+
+
+def dense_layer(table: LayoutTable, setting: Setting, part: Split, own: Pace, rates: Rates) -> LayerTime:
+    """A layer with a feed-forward: its products, its attention, and what streams through memory."""
+    gemms = dense_layer_gemms(setting.architecture, part)
+    tensors = streaming.dense_tensors(setting.architecture, part)
+    return _layer(gemms, tensors, np.zeros(len(table)), table, setting, part, own, rates)
+
+
+def sparse_layer(table: LayoutTable, setting: Setting, part: Split, own: Pace, rates: Rates) -> LayerTime:
+    """A layer with experts: the same, and the copies of tokens permuted for them."""
+    gemms = sparse_layer_gemms(setting.architecture, table, part)
+    tensors = streaming.sparse_tensors(setting.architecture, part)
+    permuted = streaming.dispatch_seconds(setting.architecture, part, own, rates)
+    return _layer(gemms, tensors, permuted, table, setting, part, own, rates)
+
+
+def _layer(
+    gemms: list[Gemm],
+    tensors: Tensors,
+    permuted: Array,
+    table: LayoutTable,
+    setting: Setting,
+    part: Split,
+    own: Pace,
+    rates: Rates,
+) -> LayerTime:
+    count, products = len(table), product_pace(own.matmul, own.grouped_matmul, setting, rates)
+    product = total_seconds(gemms, products, count)
+    core, core_back = attention_seconds(setting, part, own, wide_products(own, setting, rates), rates)
+    streamed = streaming.elementwise_seconds(tensors, own, part) + permuted
+    if own.cast:
+        streamed = streamed + _cast_seconds(gemms, own, count)
+    modules = table.recompute_modules
+    repeated = total_seconds(gemms, products, count, repeated_shares(modules, gemms)).forward
+    repeated = repeated + streaming.repeated_seconds(tensors, modules, own, part)
+    return LayerTime(
+        forward=product.forward + core + streamed / 3,
+        backward=product.backward + core_back + streamed * 2 / 3,
+        weight=np.asarray(product.weight_gradient),
+        repeated=np.asarray(repeated + core * ("core_attn" in modules)),
+    )
+
+
+def repeated_shares(modules: tuple[RecomputeModule, ...], gemms: list[Gemm]) -> dict[RecomputeModule, float]:
+    """Share of each module's products that selective recompute runs again; named wholly, or every second.
+
+    >>> repeated_shares(("mlp",), [])
+    {'mlp': 1.0}
+    """
+    shares: dict[RecomputeModule, float] = dict.fromkeys(modules, 1.0)
+    if "every_second_product" in modules:
+        every = {gemm.module for gemm in gemms if gemm.module}
+        shares = {name: 1.0 if name in modules else 0.5 for name in every}
+    return shares
+
+
+def _cast_seconds(gemms: list[Gemm], own: Pace, count: int) -> Array:
+    """Cast every product's operands, the experts' in fused kernels where routing stays on the device. [s]."""
+    grouped = total_operands([gemm for gemm in gemms if gemm.grouped], count)
+    others = total_operands([gemm for gemm in gemms if not gemm.grouped], count)
+    return np.asarray((others + grouped * own.routing) * own.cast)
+
+
+def product_pace(rate: float, grouped: float, setting: Setting, rates: Rates) -> ProductPace:
+    """Return how fast products of a rate run on a setting's GPU."""
+    processors = setting.cluster.gpu.multiprocessors
+    return ProductPace(rate, grouped, rates.matmul_shape_loss, rates.wave_loss, processors)
+
+
+def wide_products(own: Pace, setting: Setting, rates: Rates) -> ProductPace:
+    """Return how fast the products run that low precision leaves in 16 bits."""
+    return product_pace(own.wide_matmul, own.wide_matmul, setting, rates)
+
+
+def head_time(table: LayoutTable, setting: Setting, part: Split, own: Pace, rates: Rates) -> LayerTime:
+    """The output head and the loss, once for each predicted token, (N,). [s]."""
+    gemm = head_gemm(setting.architecture, table, part)
+    product = product_seconds(gemm, wide_products(own, setting, rates))
+    logits = activations.logits_bytes(setting.architecture, table, part, setting.logits_copies)
+    streamed, times = logits * own.elementwise, 1 + setting.mtp_layers
+    return LayerTime(
+        forward=times * (product.forward + streamed / 3),
+        backward=times * (product.backward + streamed * 2 / 3),
+        weight=np.asarray(times * product.weight_gradient),
+        repeated=np.zeros(len(table)),
+    )
 
 
 def _partly_recomputed(again: PerLayer, table: LayoutTable) -> PerLayer:

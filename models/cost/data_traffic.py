@@ -136,7 +136,9 @@ def _flows(
     recipe, runs = setting.workload.recipe, table.passes(setting.workload.global_batch)
     gradient = state.gradient_traffic_bytes(table.zero, table.gradient_reduce, shards, runs, recipe)
     weight = state.weight_traffic_bytes(table.zero, table.weight_gather, shards, runs, recipe)
-    whole = np.where(table.zero == 0, ALL_REDUCE, REDUCE_SCATTER)
+    twice = (table.zero == 1) & setting.framework.time.all_reduces_gradients
+    gradient = np.where(twice, 2.0, 1.0) * gradient
+    whole = np.where((table.zero == 0) | twice, ALL_REDUCE, REDUCE_SCATTER)
     gather, reduce = np.full(len(table), ALL_GATHER), np.full(len(table), ALL_REDUCE)
     weighed = count * (recipe.weight_sent * (table.zero > 0))[:, None]
     flows = {

@@ -23,7 +23,7 @@ from models.cost.pipeline_time import overlapped_pair
 from models.cost.routes import Routes
 from models.cost.setting import Setting
 from models.cost.stages import Stages, stage_kinds
-from models.cost.step_time import tp_exposed
+from models.cost.step_time import slowed, tp_exposed
 from models.cost.table import DUALPIPE, DUALPIPE_V, FULL, KEEP_ALL, RING, LayoutTable
 from models.cost.traffic import cp_traffic, ep_traffic, tp_traffic
 
@@ -37,7 +37,8 @@ CAUSES = 4
 def least_seconds(table: LayoutTable, setting: Setting, placed: Routes) -> Array:
     """Work of a micro-batch by cause, (N, 2, 4): compute with TP and CP, and expert exchanges. [s].
 
-    A ring of CP counts as hidden whole, and full recompute of some layers as of none.
+    A ring of CP and overlapped experts' exchanges count as hidden whole, and full recompute of some layers
+    as of none.
     """
     table = _least_recomputed(table)
     ones = _ones(len(table))
@@ -46,7 +47,8 @@ def least_seconds(table: LayoutTable, setting: Setting, placed: Routes) -> Array
     worked = compute.both.on(ones) + compute.again.on(ones)
     worked = worked + tp_exposed(table, tp_traffic(table, setting, placed), ones, setting)
     worked = worked + waits[:, None] * cp_traffic(table, setting, placed).seconds.on(ones)
-    return np.stack([worked, ep_traffic(table, setting, placed).seconds.on(ones)], axis=1)
+    exchanged = ep_traffic(table, setting, placed).seconds.on(ones) * float(not setting.stack.ep_overlap)
+    return np.stack([worked, exchanged], axis=1) * slowed(table, setting)[:, None, None]
 
 
 def least_bytes(table: LayoutTable, setting: Setting, placed: Routes) -> Array:

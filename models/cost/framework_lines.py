@@ -1,4 +1,4 @@
-"""Lines of a stage's memory that a training framework's habits add, switched by `FrameworkMemory`.
+"""Lines of a stage's memory that a training framework's habits add, switched by `Framework`.
 
 Everything is broadcastable to (N, S): N layouts, S stages each. [B]
 

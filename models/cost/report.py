@@ -5,6 +5,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from models.cost.band import band_warnings, step_band
 from models.cost.compute import compute_seconds, model_flops_utilisation
 from models.cost.flops import model_flops_per_token
 from models.cost.flops_megatron import prediction_flops
@@ -34,10 +35,13 @@ def candidate(layout: Layout, setting: Setting) -> Candidate:
     flops = model_flops_per_token(setting.architecture, length, setting.profile.model_flops)
     flops += prediction_flops(setting.architecture, length, setting.mtp_layers)
     rate = flops * tokens / setting.gpus
+    low, high = step_band(step, setting, layout) or (None, None)
     sends = dimension_traffic(table, stages, traffic, time, setting)
     return Candidate(
         layout=layout,
         step_time_s=step,
+        step_time_low_s=low,
+        step_time_high_s=high,
         tokens_per_s=tokens,
         tokens_per_s_per_gpu=tokens / setting.gpus,
         tflops_per_gpu=rate / 1e12,
@@ -116,6 +120,4 @@ def _warnings(layout: Layout, setting: Setting) -> tuple[str, ...]:
         found.append(
             f"{layout.micro_batches} micro-batches on {layout.pp} stages: the pipeline is mostly idle."
         )
-    if setting.profile.name == "calibrated":
-        found.append("Step time is not yet fitted to measured runs: no band is given.")
-    return tuple(found)
+    return (*found, *band_warnings(setting, layout))

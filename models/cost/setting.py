@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from models.architecture import Architecture
-from models.framework import FrameworkMemory
+from models.framework import Framework
 from models.hardware import Cluster
 from models.link import LinkClass
 from models.profile import Profile
@@ -24,7 +24,7 @@ class Setting:
     """What a GPU may use: the limit less the reserve. [B]"""
     links: tuple[LinkClass, ...]
     """Constants of each tier's fabric class, innermost first."""
-    framework: FrameworkMemory
+    framework: Framework
     """What the training framework keeps beyond the arithmetic."""
     stack: Stack = field(default_factory=Stack)
     """Software knobs that are not searched."""

@@ -70,6 +70,27 @@ def balanced_split(layers: int, chunks: int) -> tuple[int, ...]:
     return tuple(split)
 
 
+def weighed_split(layers: int, chunks: int, last: float) -> tuple[int, ...]:
+    """Return the layers of each chunk where the last chunk's head and loss count as `last` layers.
+
+    The split whose heaviest chunk is lightest: m layers a chunk, the last one filled up to m with what
+    its own work leaves; too many are taken one each from the first chunk on.
+
+    DeepSeek-V3's 61 layers, its MTP layer and two heads (3.6 layers together) on 16 chunks, as its
+    published layout has them:
+
+    >>> weighed_split(61, 16, 3.6)
+    (4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 4, 1)
+    """
+    most = -(-layers // chunks)
+    while (chunks - 1) * most + max(round(most - last), 0) < layers:
+        most += 1
+    split = [most] * (chunks - 1) + [max(round(most - last), 0)]
+    for turn in range(sum(split) - layers):
+        split[turn % max(chunks - 1, 1)] -= 1
+    return tuple(split)
+
+
 def stage_kinds(table: LayoutTable, setting: Setting) -> Stages:
     """Return one stage of each kind for every layout.
 

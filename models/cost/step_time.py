@@ -19,13 +19,15 @@ from models.cost.closing_traffic import Closing, gradient_norm, tied_embedding
 from models.cost.compute import Compute, compute_seconds
 from models.cost.copies_traffic import stage_copies
 from models.cost.data_traffic import DataTraffic, dp_traffic
+from models.cost.overlap import exposed, together
+from models.cost.pace import pace
 from models.cost.pipeline_time import Added, Work, added, ran, work
 from models.cost.routes import Routes, routes
 from models.cost.schedule import splits_backward
 from models.cost.setting import Setting
 from models.cost.shards import RankParameters, held_shards, rank_parameters
 from models.cost.stages import Stages
-from models.cost.table import FULL, RING, LayoutTable
+from models.cost.table import FULL, KEEP_FOR_STEP, PER_MICRO_BATCH, RING, LayoutTable
 from models.cost.traffic import (
     LayerTraffic,
     PipelineTraffic,
@@ -35,6 +37,7 @@ from models.cost.traffic import (
     pp_traffic,
     tp_traffic,
 )
+from models.rates import Rates
 
 Array = NDArray[np.float64]
 
@@ -109,7 +112,6 @@ def step_time(
     rows = np.arange(len(table))
     runs = table.passes(setting.workload.global_batch)
     parts = {name: runs * value[rows, limiting] for name, value in per_stage.items()}
-    computing = (per_stage["compute_s"] + per_stage["recompute_s"])[rows, limiting]
     message = traffic.pp.message_seconds
     piped = added(table, stages, one, message, setting)
     if chunks is not None and profile.bubble:
@@ -118,12 +120,12 @@ def step_time(
             table, micro_batch_work(table, compute, each, chunks, setting), one, message, piped, setting
         )
     parts["pp_exposed_s"] = np.where(profile.pp_hidden, 0.0, piped.waits)
-    taken = pp_hidden(table, traffic.pp, computing, setting)[:, None]
-    free = np.maximum(per_stage["compute_s"] + per_stage["recompute_s"] - taken, 0.0)
+    kernels = per_stage["compute_s"] + per_stage["recompute_s"]
+    free = np.maximum(kernels - pp_hidden(table, traffic.pp, kernels, setting), 0.0)
     free = last_backward(table, compute, free, stages)
-    parts["dp_exposed_s"] = dp_exposed(
-        table, traffic.dp, np.minimum(per_stage["compute_s"], free), free, setting
-    )
+    waited = sharding_exposed(table, traffic.dp, free, setting)
+    parts["dp_exposed_s"] = runs * waited.max(axis=1)
+    parts["dp_exposed_s"] = parts["dp_exposed_s"] + closing_exposed(table, traffic.dp, free, waited, setting)
     if not profile.real_valued_stages:
         parts["pp_exposed_s"] = parts["pp_exposed_s"] + traffic.tied_embedding.seconds
         closing = traffic.gradient_norm.seconds + traffic.stage_copies.seconds
@@ -131,9 +133,9 @@ def step_time(
     if profile.bubble:
         parts["ep_exposed_s"] = np.maximum(parts["ep_exposed_s"] - piped.hidden, 0.0)
     parts["bubble_s"] = piped.idle * float(profile.bubble)
+    parts["other_s"] = runs * (one.pace - worked)[rows, limiting]
+    parts["other_s"] = parts["other_s"] + besides_seconds(table, parts, setting)
     parts["optimizer_s"] = optimizer_seconds(table, stages, setting)
-    launching = np.maximum(host_seconds(table, stages, setting) - worked, 0.0)
-    parts["other_s"] = runs * launching[rows, limiting]
     return StepTime(parts, limiting, piped)
 
 
@@ -141,23 +143,24 @@ def micro_batch_parts(
     table: LayoutTable, compute: Compute, stages: Stages, traffic: Traffic, setting: Setting
 ) -> dict[str, Array]:
     """What a micro-batch takes on each stage, by cause, (N, S). [s]."""
+    both, again = compute.both.on(stages), compute.again.on(stages)
     return {
-        "compute_s": compute.both.on(stages),
-        "recompute_s": compute.again.on(stages),
+        "compute_s": both,
+        "recompute_s": again,
         "tp_exposed_s": tp_exposed(table, traffic.tp, stages, setting),
-        "cp_exposed_s": cp_exposed(table, traffic.cp, compute.both.on(stages), stages, setting),
-        "ep_exposed_s": traffic.ep.seconds.on(stages),
+        "cp_exposed_s": cp_exposed(table, traffic.cp, both, stages, setting),
+        "ep_exposed_s": ep_exposed(traffic.ep, both + again, stages, setting),
     }
 
 
 def micro_batch_work(
     table: LayoutTable, compute: Compute, parts: dict[str, Array], stages: Stages, setting: Setting
 ) -> Work:
-    """A micro-batch's halves on each stage, (N, S): no shorter than the host takes to launch them. [s]."""
+    """A micro-batch's halves on each stage, with the host that launches them, (N, S). [s]."""
     worked = np.add.reduce(list(parts.values()))
-    paced = np.maximum(worked, host_seconds(table, stages, setting))
+    launched = launched_seconds(table, stages, worked, setting)
     halves = splits_backward(table.schedule, table.recompute)
-    return work(compute, parts, worked, paced, stages, halves)
+    return work(compute, parts, worked, launched, stages, halves)
 
 
 def last_backward(table: LayoutTable, compute: Compute, free: Array, stages: Stages) -> Array:
@@ -169,21 +172,78 @@ def last_backward(table: LayoutTable, compute: Compute, free: Array, stages: Sta
     return np.where(splits_backward(table.schedule, table.recompute)[:, None], np.minimum(free, halves), free)
 
 
-def host_seconds(table: LayoutTable, stages: Stages, setting: Setting) -> Array:
-    """Least time of a micro-batch on each stage: the host launches every layer's kernels, (N, S). [s].
+def launched_seconds(table: LayoutTable, stages: Stages, worked: Array, setting: Setting) -> Array:
+    """Time of a micro-batch on each stage with the host that launches its kernels, (N, S). [s].
 
-    Full recompute launches a third more for the layers it covers. Where the GPUs need longer the host is
-    ahead and costs nothing.
+    Where the GPUs need longer the host is ahead and costs little. ZeRO-3 also copies its gathered units, and
+    an engine does its own for each layer while nothing else runs.
     """
+    rates = setting.profile.rates
+    if rates is None:
+        return worked
+    host = host_seconds(table, stages, setting, rates)
+    alone = copy_seconds(table, stages, setting, rates)
+    if setting.framework.time.engine_loop:
+        alone = alone + (stages.dense + stages.sparse) * rates.engine_seconds_per_layer
+    return together(worked, host, rates.host_norm) + alone
+
+
+def host_seconds(table: LayoutTable, stages: Stages, setting: Setting, rates: Rates) -> Array:
+    """Time the host needs to launch a micro-batch's kernels on each stage, (N, S). [s].
+
+    So much a layer, and for each expert a rank holds. Full recompute launches a third more for the
+    layers it covers.
+    """
+    own, moe = pace(setting, rates), setting.architecture.moe
+    held = (moe.experts / table.ep if moe else np.zeros(len(table)))[:, None]
+    layers = stages.dense * own.host_layer + stages.sparse * (own.host_layer + held * own.host_expert)
     share = 1.0 if table.recompute_layers is None else stages.recomputed(table.recompute_layers)
-    launches = 1.0 + (table.recompute == FULL)[:, None] * share / 3
-    return np.asarray((stages.dense + stages.sparse) * launches * setting.profile.host_seconds_per_layer)
+    return np.asarray(layers * (1.0 + (table.recompute == FULL)[:, None] * share / 3))
+
+
+def copy_seconds(table: LayoutTable, stages: Stages, setting: Setting, rates: Rates) -> Array:
+    """Casts and copies of ZeRO-3's gathered units in a micro-batch on each stage, (N, S). [s]."""
+    parameters = rank_parameters(table, stages, setting)
+    copied = setting.framework.time.copies_gathered_units
+    moved = rates.unit_copy_bytes if copied else rates.unit_in_place_bytes
+    sharded = ((table.zero == 3) & (held_shards(table)[0] > 1))[:, None]
+    return np.asarray(sharded * (parameters.shared + parameters.routed) * moved * pace(setting, rates).byte)
+
+
+def besides_seconds(table: LayoutTable, parts: dict[str, Array], setting: Setting) -> Array:
+    """What a step takes besides its parts so far: what slows all of it, and its own fixed cost, (N,). [s]."""
+    rates = setting.profile.rates
+    if rates is None:
+        return np.zeros(len(table))
+    running = np.add.reduce(list(parts.values()))
+    return np.asarray(running * (slowed(table, setting) - 1) + rates.step_seconds)
+
+
+def slowed(table: LayoutTable, setting: Setting) -> Array:
+    """Time of a step over that of its parts, (N,): stragglers, and an engine's loop. [1].
+
+    The slowest of n equal GPUs sets the pace: a share for each doubling beyond one server's eight.
+    """
+    rates = setting.profile.rates
+    if rates is None:
+        return np.ones(len(table))
+    slower = 1 + rates.straggling * np.log2(np.maximum(table.gpus / 8, 1.0))
+    return np.asarray(slower * (1 + rates.engine_loop * setting.framework.time.engine_loop))
 
 
 def tp_exposed(table: LayoutTable, traffic: LayerTraffic, stages: Stages, setting: Setting) -> Array:
     """TP of a micro-batch that compute waits for: all of it, or what chunked overlap leaves, (N, S)."""
-    left = np.where(table.tp_overlap == 1, setting.profile.tp_overlap_exposed, 1.0)
+    rates = setting.profile.rates
+    left = np.where(table.tp_overlap == 1, rates.tp_overlap_exposed if rates else 1.0, 1.0)
     return traffic.seconds.on(stages) * left[:, None]
+
+
+def ep_exposed(traffic: LayerTraffic, kernels: Array, stages: Stages, setting: Setting) -> Array:
+    """EP of a micro-batch that compute waits for: all, or what another's compute does not hide, (N, S)."""
+    seconds, rates = traffic.seconds.on(stages), setting.profile.rates
+    if rates is None or not setting.stack.ep_overlap:
+        return seconds
+    return exposed(kernels, seconds, rates.expert_overlap_norm)
 
 
 def cp_exposed(
@@ -202,57 +262,67 @@ def cp_exposed(
 
 
 def pp_hidden(table: LayoutTable, traffic: PipelineTraffic, computing: Array, setting: Setting) -> Array:
-    """PP of a micro-batch that runs behind its compute: only interleaving sends behind compute, (N,)."""
+    """PP of a micro-batch that runs behind its compute: only interleaving sends behind compute, (N, S)."""
     if setting.profile.pp_hidden:
-        return np.zeros(len(table))
-    return np.where(table.vpp > 1, np.minimum(2 * table.vpp * traffic.message_seconds, computing), 0.0)
+        return np.zeros_like(computing)
+    sent = (2 * table.vpp * traffic.message_seconds)[:, None]
+    return np.where((table.vpp > 1)[:, None], np.minimum(sent, computing), 0.0)
 
 
-def dp_exposed(
-    table: LayoutTable, traffic: DataTraffic, compute: Array, working: Array, setting: Setting
-) -> Array:
-    """DP traffic the step waits for on its slowest stage, (N,).
+def sharding_exposed(table: LayoutTable, traffic: DataTraffic, free: Array, setting: Setting) -> Array:
+    """DP traffic of each micro-batch that the step waits for, (N, S).
 
-    Overlapped, traffic hides behind compute alone (what waits for TP, CP or EP has the wires busy), and
-    behind compute that hides nothing else:
-    a gather before a forward behind that forward, f; a gather before a backward and a reduction share
-    one backward, b, recompute included. With R reductions of r seconds, W_f and W_b gathers of w,
-
-        W_f max(0, w - f) + W_b max(0, w - b) + R max(0, r - max(0, b - w [W_b > 0]))
-
-    is exposed. Without overlap all of it is.
+    Weights gathered and gradients reduced in every micro-batch, behind its own compute. Without overlap
+    all of it is waited for.
 
     Parameters
     ----------
-    compute, working : (N, S)
-        Compute of one micro-batch without and with recompute, less what PP already hides behind. [s]
+    free : (N, S)
+        Compute of one micro-batch, recompute included, less what PP already hides behind. [s]
     """
-    if setting.profile.dp_hidden:
+    rates = setting.profile.rates
+    if setting.profile.dp_hidden or rates is None:
+        return np.zeros_like(free)
+    steady, _ = _paced_traffic(table, traffic, setting)
+    hidden = exposed(free, steady, rates.unit_norm)
+    return np.where((table.dp_overlap == 1)[:, None], hidden, steady)
+
+
+def closing_exposed(
+    table: LayoutTable, traffic: DataTraffic, free: Array, waited: Array, setting: Setting
+) -> Array:
+    """DP traffic of the step's end that the step waits for on its slowest stage, (N,).
+
+    Gradients reduced once, behind the last micro-batch's backward, and weights gathered once, behind the
+    next step's forward: behind what of one micro-batch's compute hides nothing else.
+    """
+    rates = setting.profile.rates
+    if setting.profile.dp_hidden or rates is None:
         return np.zeros(len(table))
-    runs = table.micro_batches(setting.workload.global_batch)
-    reductions = state.reductions(table.zero, table.gradient_reduce, runs)[:, None]
-    gathers = state.gathers(table.zero, table.weight_gather, runs)[:, None]
-    backward_gathers = np.where(gathers > runs[:, None], gathers / 2, 0.0)
-    forward_gathers = gathers - backward_gathers
-    overlapped = (table.dp_overlap == 1)[:, None]
-    forward = np.where(overlapped, compute * FORWARD_SHARE, 0.0)
-    backward = np.where(overlapped, working - compute * FORWARD_SHARE, 0.0)
-    gather = traffic.weight_seconds / np.maximum(gathers, 1.0)
-    reduction = traffic.gradient_seconds / reductions
-    left = np.maximum(backward - np.where(backward_gathers > 0, gather, 0.0), 0.0)
-    exposed = forward_gathers * np.maximum(gather - forward, 0.0)
-    exposed = exposed + backward_gathers * np.maximum(gather - backward, 0.0)
-    exposed = exposed + reductions * np.maximum(reduction - left, 0.0)
-    slowest: Array = exposed.max(axis=1)
-    return slowest
+    steady, closing = _paced_traffic(table, traffic, setting)
+    left = np.maximum(free - (steady - waited), 0.0)
+    overlapped = (table.dp_overlap == 1)[:, None] & setting.framework.time.overlaps_gradients
+    seconds: Array = np.where(overlapped, exposed(left, closing, rates.gradient_norm), closing).max(axis=1)
+    return seconds
+
+
+def _paced_traffic(table: LayoutTable, traffic: DataTraffic, setting: Setting) -> tuple[Array, Array]:
+    """Seconds of DP traffic in each micro-batch, and of what comes once a step, (N, S) each."""
+    runs = table.micro_batches(setting.workload.global_batch)[:, None]
+    reduces = ((table.zero >= 2) & (table.gradient_reduce == PER_MICRO_BATCH))[:, None]
+    gathers = ((table.zero == 3) & (table.weight_gather != KEEP_FOR_STEP))[:, None]
+    each = np.where(reduces, traffic.gradient_seconds, 0.0) + np.where(gathers, traffic.weight_seconds, 0.0)
+    return each / runs, traffic.gradient_seconds + traffic.weight_seconds - each
 
 
 def optimizer_seconds(table: LayoutTable, stages: Stages, setting: Setting) -> Array:
     """Time to stream the rank's optimizer state through HBM, on the fullest stage, (N,)."""
+    rates = setting.profile.rates
+    if rates is None:
+        return np.zeros(len(table))
     parameters = rank_parameters(table, stages, setting)
-    moved = setting.profile.optimizer_passes * setting.workload.recipe.optimizer * _owned(table, parameters)
-    rate = setting.cluster.gpu.memory_bandwidth_bytes_per_s * setting.profile.memory_bandwidth_fraction
-    fullest: Array = moved.max(axis=1) / rate
+    moved = rates.optimizer_passes * setting.workload.recipe.optimizer * _owned(table, parameters)
+    fullest: Array = moved.max(axis=1) * pace(setting, rates).byte
     return fullest
 
 

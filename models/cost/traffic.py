@@ -287,11 +287,12 @@ def ep_traffic(table: LayoutTable, setting: Setting, placed: Routes) -> LayerTra
         crossing = np.where(crossing > 0, crossing.sum(axis=1, keepdims=True), 0.0)
     crossing = placed.exchanged(crossing, "ep")
     timed = placed.time(ALL_TO_ALL, message, "ep", crossing)
+    each = timed.seconds / _exchange_rate(placed.members["ep"], setting)
     sent = PerLayer(zero, count * copy * copies.sum(axis=1))
     return LayerTraffic(
         count=PerLayer(zero, count),
         sent=sent,
-        seconds=PerLayer(zero, count * timed.seconds),
+        seconds=PerLayer(zero, count * each),
         message=message,
         flows=(Flow(sent, _copy_shares(copies)),),
         algorithm=timed.algorithm,
@@ -325,6 +326,12 @@ def copies_sent(members: NDArray[np.int64], setting: Setting) -> Array:
     copies = plain * across
     copies[:, 0] = k * (members[:, 0] - 1) / members[:, 0]
     return np.asarray(copies)
+
+
+def _exchange_rate(members: NDArray[np.int64], setting: Setting) -> Array:
+    """Rate of an all-to-all over the fabric class's: less where it leaves the first tier, (N,). [1]."""
+    leaves = members[:, 0] < members[:, -1]
+    return np.where(leaves, setting.profile.network_exchange, 1.0)
 
 
 def _copy_shares(copies: Array) -> Array:

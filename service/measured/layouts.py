@@ -7,21 +7,18 @@ from typing import Any, cast, get_args
 
 from models.architecture import Architecture
 from models.catalogue.recipes import recipe
-from models.cost.stages import balanced_split
+from models.cost.flops import token_flops
+from models.cost.stages import balanced_split, weighed_split
 from models.layout import LAUNCHABLE_ORDERS, RECOMPUTES, Layout, RecomputeModule, Schedule
 from models.recipe import Recipe
-from models.workload import GradientType, Precision, Workload
+from models.workload import LOW_PRECISIONS, GradientType, Precision, Workload
 from service.measured.run import MeasuredRun
 from service.measured.told import CannotPredict, Told
 
 HIGH_PRECISION_INPUTS = frozenset({"torchtitan", "fsdp", "meta"})
 """Frameworks whose FP8 is PyTorch's: `torchao.float8` saves what a linear layer was given, not its cast."""
-NEAREST: dict[str, Precision] = {"nvfp4": "fp8"}
-"""Precisions the cost model does not know, and the one each is priced as."""
 EMPTY_CHUNKS = 2
 """Chunks that may hold no layer: the embedding's and the loss's own (126 layers on 16 stages of 8)."""
-LOW_PRECISIONS = frozenset({"fp8", "nvfp4"})
-"""Precisions Megatron runs by NVIDIA's own recipes only."""
 SCHEDULES: dict[str, Schedule] = {
     "none": "none", "fsdp": "none", "fsdp2": "none", "gpipe": "gpipe", "1f1b": "1f1b",
     "interleaved": "interleaved", "interleaved-1f1b": "interleaved",
@@ -32,8 +29,8 @@ MODULES: dict[str, RecomputeModule] = {"norm": "layernorm", **{m: m for m in get
 
 
 def workload_of(run: MeasuredRun, told: Told) -> Workload:
-    """Rebuild the workload; a precision the cost model does not know is priced as another, and told."""
-    precision = _precision(run, told)
+    """Rebuild the workload."""
+    precision = _precision(run)
     kept = _gradients(run, precision, told)
     return Workload(
         sequence_length=run.seq_len,
@@ -60,14 +57,10 @@ def _recipe(run: MeasuredRun, precision: Precision, kept: GradientType, told: To
     return usual
 
 
-def _precision(run: MeasuredRun, told: Told) -> Precision:
-    for precision in get_args(Precision):
-        if run.precision == precision:
-            return cast("Precision", precision)
-    if run.precision not in NEAREST:
-        raise CannotPredict.unknown("precision", run.precision, (*get_args(Precision), *NEAREST))
-    told.ignore("precision", run.precision, f"priced as {NEAREST[run.precision]}")
-    return NEAREST[run.precision]
+def _precision(run: MeasuredRun) -> Precision:
+    if run.precision not in get_args(Precision):
+        raise CannotPredict.unknown("precision", run.precision, get_args(Precision))
+    return cast("Precision", run.precision)
 
 
 def _gradients(run: MeasuredRun, precision: Precision, told: Told) -> GradientType:
@@ -107,10 +100,27 @@ def layout_of(run: MeasuredRun, architecture: Architecture, told: Told) -> Layou
         tp_overlap=run.tp_overlap,
         dp_overlap=told.assume("dp_overlap", True, "no column"),
         rank_order=told.assume("rank_order", LAUNCHABLE_ORDERS[0], "no column: Megatron's default"),
-        stage_layers=balanced_split(architecture.layers, run.pp * vpp),
+        stage_layers=_split(run, architecture, run.pp * vpp, told),
         **_recompute(run, vpp, told),
         **_sharding(run, told),
     )  # fmt: skip
+
+
+def _split(run: MeasuredRun, architecture: Architecture, chunks: int, told: Told) -> tuple[int, ...]:
+    """Layers of each chunk: equal where they divide; else whoever ran it had to say, and is taken to balance.
+
+    The last chunk's head, and the layers that predict further tokens, count as the layers they take as
+    long as.
+    """
+    if architecture.layers % chunks == 0 or run.pp == 1:
+        return balanced_split(architecture.layers, chunks)
+    predicted = architecture.mtp_layers if run.mtp else 0
+    head = 6.0 * architecture.hidden * architecture.vocabulary
+    layer = (token_flops(architecture, run.seq_len).training_causal - head) / architecture.layers
+    last = (head + predicted * (head + layer)) / layer
+    split = weighed_split(architecture.layers, chunks, last)
+    why = "not stated, and the layers do not divide: balanced with the head on the last stage"
+    return told.assume("stage_layers", split, why)
 
 
 def _schedule(run: MeasuredRun, vpp: int, told: Told) -> Schedule:

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from models.catalogue.collective_constants import links
 from models.catalogue.framework_memory import framework, framework_names
 from models.cost.setting import Setting
-from models.framework import FrameworkMemory
+from models.framework import Framework
 from models.layout import Layout
 from models.profile import Profile
 from search.case import Case
@@ -71,7 +71,7 @@ def _rebuild(run: MeasuredRun, profile: Profile, told: Told) -> Rebuilt:
     return Rebuilt(setting, layout)
 
 
-def _framework(run: MeasuredRun) -> FrameworkMemory:
+def _framework(run: MeasuredRun) -> Framework:
     """Memory habits of the framework the column names; only a known name is ever looked up."""
     name = FRAMEWORKS.get(run.framework, run.framework)
     if name not in framework_names():

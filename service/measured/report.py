@@ -37,7 +37,10 @@ from service.measured.told import CannotPredict, Told
 from service.measured.units import bytes_of, comparable_bytes, scope_of
 
 PROFILES: tuple[str, ...] = get_args(ProfileName)
-NO_CLAIM = "Step time is told beside the measured one; it is not yet fitted, and no accuracy is claimed."
+CLAIM = (
+    "Rates are fitted to published runs by bench/fit.py: runs of the same file are no test of them. "
+    "docs/accuracy.md tells the error of runs whose source, or whose model, was left out."
+)
 
 UNSTATED = {"vpp": "interleave", "gradient_dtype": "gradient type", "recompute": "recompute"}
 """Blank columns that are told apart, and what they are called."""
@@ -78,7 +81,7 @@ def _summary(reports: Sequence[RunReport], cases: Mapping[str, Case]) -> Summary
         tflops_alone=error_table(reports, tflops_error, once=False),
         order=order([cases[run.id] for run in timed], seconds),
         rank_correlation=_rank_correlation(claimed),
-        step_time_claim=NO_CLAIM,
+        step_time_claim=CLAIM,
     )
 
 

@@ -219,6 +219,7 @@ def test_a_request_by_names_resolves_with_its_defaults_told():
         "/stack/attention_kernel": "flash2",
         "/stack/fused_loss": False,
         "/stack/dropout": False,
+        "/stack/cuda_graph": "none",
     }
     assert got.warnings == ()
 
@@ -236,7 +237,7 @@ def test_what_the_caller_states_is_not_told_back():
             workload=workload,
             profile="textbook",
             framework="any",
-            stack={"attention_kernel": "cudnn", "fused_loss": True, "dropout": False},
+            stack={"attention_kernel": "cudnn", "fused_loss": True, "dropout": False, "cuda_graph": "none"},
             constraints={"memory_limit_bytes": 85 * 10**9},
         )
     )
@@ -419,3 +420,27 @@ def test_nothing_stands_beside_the_file_and_it_is_an_object(model, field):
     with pytest.raises(InvalidField) as error:
         resolve(search(model=model))
     assert field in pointers(error)
+
+
+def test_software_knobs_that_move_an_expert_model_s_time_are_told_where_they_are_left_out():
+    workload = {"sequence_length": 4096, "global_batch": 512, "precision": "fp8"}
+    told = {a.field: a.value for a in resolve(search(model="deepseek-v3", workload=workload)).assumptions}
+    assert told["/stack/cuda_graph"] == "none"
+    assert told["/stack/ep_overlap"] is False
+    assert told["/stack/fp8_recipe"] is None
+    stated = {"cuda_graph": "full", "ep_overlap": True, "fp8_recipe": "mx"}
+    again = resolve(search(model="deepseek-v3", workload=workload, stack=stated)).assumptions
+    assert not {f"/stack/{name}" for name in stated} & {a.field for a in again}
+
+
+def test_a_recipe_of_scaling_factors_needs_products_to_scale():
+    with pytest.raises(InvalidField, match="not scaled") as error:
+        resolve(search(stack={"fp8_recipe": "mx"}))
+    assert pointers(error) == ["/stack/fp8_recipe"]
+
+
+def test_fp4_is_a_precision_of_the_gpus_that_have_it():
+    workload = {"sequence_length": 4096, "global_batch": 512, "precision": "nvfp4"}
+    assert resolve(search(cluster="gb200-nvl72", gpus=64, workload=workload)).workload.precision == "nvfp4"
+    with pytest.raises(InvalidField, match="no nvfp4 rate"):
+        resolve(search(workload=workload))
