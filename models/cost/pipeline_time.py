@@ -72,7 +72,7 @@ def overlapped_pair(pace: Array, exchanged: Array) -> Array:
 
 
 def work(
-    compute: Compute, parts: dict[str, Array], worked: Array, paced: Array, stages: Stages, split: Mask
+    compute: Compute, parts: dict[str, Array], worked: Array, paced: Array, stages: Stages, whole: Mask
 ) -> Work:
     """Take a micro-batch's time on each stage apart.
 
@@ -86,12 +86,12 @@ def work(
         The same in all, (N, S). [s]
     paced
         No less than that, and than the host takes to launch it, (N, S). [s]
-    split
-        Whether weight halves are left for later, (N,); where not they are part of the input's.
+    whole
+        Whether a schedule that leaves weight halves for later does not, (N,): they are the input's then.
     """
     waited = np.add.reduce([share * parts[name] for name, share in FORWARD_OF.items()])
     forward = compute.forward.on(stages) + waited
-    weight = np.where(split[:, None], compute.weight.on(stages), 0.0)
+    weight = np.where(whole[:, None], 0.0, compute.weight.on(stages))
     slower = paced / np.maximum(worked, 1e-300)
     rest = worked - forward - weight
     return Work(forward * slower, rest * slower, weight * slower, parts["ep_exposed_s"])

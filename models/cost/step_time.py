@@ -27,7 +27,15 @@ from models.cost.schedule import splits_backward
 from models.cost.setting import Setting
 from models.cost.shards import RankParameters, held_shards, rank_parameters
 from models.cost.stages import Stages
-from models.cost.table import FULL, KEEP_FOR_STEP, PER_MICRO_BATCH, RING, LayoutTable
+from models.cost.table import (
+    DUALPIPE,
+    DUALPIPE_V,
+    FULL,
+    KEEP_FOR_STEP,
+    PER_MICRO_BATCH,
+    RING,
+    LayoutTable,
+)
 from models.cost.traffic import (
     LayerTraffic,
     PipelineTraffic,
@@ -159,8 +167,10 @@ def micro_batch_work(
     """A micro-batch's halves on each stage, with the host that launches them, (N, S). [s]."""
     worked = np.add.reduce(list(parts.values()))
     launched = launched_seconds(table, stages, worked, setting)
-    halves = splits_backward(table.schedule, table.recompute)
-    return work(compute, parts, worked, launched, stages, halves)
+    whole = np.isin(table.schedule, (DUALPIPE_V, DUALPIPE)) & ~splits_backward(
+        table.schedule, table.recompute
+    )
+    return work(compute, parts, worked, launched, stages, whole)
 
 
 def last_backward(table: LayoutTable, compute: Compute, free: Array, stages: Stages) -> Array:
