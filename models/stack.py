@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field
 
 from models.base import Flag, Schema
+from models.hardware import Generation
 
 AttentionKernel = Literal["unfused", "flash-triton", "flash2", "flash3", "cudnn"]
 Fp8Recipe = Literal["tensorwise", "current-scaling", "rowwise", "mx", "nvfp4"]
@@ -15,8 +16,9 @@ Dispatcher = Literal["all_to_all", "deduplicating"]
 class StackRequest(Schema):
     """How the training framework runs a layer, as a caller says it; defaults are told under `assumptions`."""
 
-    attention_kernel: AttentionKernel = "flash2"
-    """`unfused` stores the attention scores; the others are fused and never do."""
+    attention_kernel: AttentionKernel | None = None
+    """`unfused` stores the attention scores; the others are fused and never do. Null: what Megatron-Core's
+    attention takes on the GPU, cuDNN's on Hopper and Blackwell, FlashAttention-2 elsewhere."""
     fused_loss: Flag = False
     """The loss is computed in place or in chunks: no FP32 copy of the logits."""
     mtp: Flag = False
@@ -45,16 +47,29 @@ class Stack(StackRequest):
     No request may state the latter: no price hangs on the one, and the other names a container.
     """
 
+    attention_kernel: AttentionKernel = "flash2"
     activation_offload: Flag = False
     """Activations wait in the host's memory between forward and backward."""
     release: str | None = None
     """The release of the framework's container, as year and month: "25.09"; null where not said."""
 
     @classmethod
-    def of(cls, stated: StackRequest) -> Self:
-        """Return what a caller says, the rest at its defaults.
+    def of(cls, stated: StackRequest, generation: Generation) -> Self:
+        """Return what a caller says, the rest at its defaults for a generation of GPUs.
 
-        >>> Stack.of(StackRequest(mtp=True)).activation_offload
-        False
+        >>> Stack.of(StackRequest(mtp=True), "hopper").attention_kernel
+        'cudnn'
         """
-        return cls(**stated.model_dump())
+        kernel = stated.attention_kernel or default_kernel(generation)
+        return cls(**(stated.model_dump() | {"attention_kernel": kernel}))
+
+
+def default_kernel(generation: Generation) -> AttentionKernel:
+    """Attention kernel that NVIDIA/TransformerEngine prefers on a generation of GPUs.
+
+    transformer_engine/pytorch/attention: cuDNN's from Hopper on, FlashAttention-2 before.
+
+    >>> default_kernel("ampere")
+    'flash2'
+    """
+    return "cudnn" if generation in ("hopper", "blackwell", "blackwell-ultra") else "flash2"

@@ -78,7 +78,7 @@ def setting_of(request: SearchRequest | EvaluateRequest, resolved: Resolved) -> 
         memory_limit_bytes=resolved.memory_limit_bytes,
         links=links(resolved.cluster),
         framework=framework(request.framework),
-        stack=Stack.of(request.stack),
+        stack=Stack.of(request.stack, resolved.cluster.gpu.generation),
     )
 
 

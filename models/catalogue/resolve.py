@@ -10,10 +10,10 @@ from models.catalogue.fabric import partly_filled, resolve_cluster, stretched
 from models.catalogue.training import precision_faults, resolve_workload
 from models.errors import Fault, InvalidField, LayoutError, UnknownEntry
 from models.estimate import Assumption
-from models.hardware import Cluster
+from models.hardware import Cluster, Gpu
 from models.huggingface import read_config
 from models.request import EvaluateRequest, SearchRequest
-from models.stack import StackRequest
+from models.stack import Stack, StackRequest
 from models.workload import LOW_PRECISIONS, Precision, Workload
 
 Part = TypeVar("Part")
@@ -149,7 +149,7 @@ def _own_defaults(
         for name in ("profile", "framework")
         if name not in request.model_fields_set
     ]
-    assumptions += _stack_defaults(request.stack, architecture, request.workload.precision)
+    assumptions += _stack_defaults(request.stack, architecture, request.workload.precision, cluster.gpu)
     if holder.memory_limit_bytes is None:
         why = "the GPU's label in decimal bytes"
         assumptions.append(Assumption(field=f"{prefix}/memory_limit_bytes", value=limit, why=why))
@@ -157,15 +157,16 @@ def _own_defaults(
 
 
 def _stack_defaults(
-    stack: StackRequest, architecture: Architecture, precision: Precision
+    stack: StackRequest, architecture: Architecture, precision: Precision, gpu: Gpu
 ) -> list[Assumption]:
     """Software knobs left at their defaults, those of experts and prediction layers where there are any."""
     names = ["attention_kernel", "fused_loss", "dropout", "cuda_graph"]
     names += ["fp8_recipe"] if precision in LOW_PRECISIONS else []
     names += FOR_EXPERTS if architecture.moe else []
     names += ["mtp"] if architecture.mtp_layers else []
+    taken = Stack.of(stack, gpu.generation)
     return [
-        Assumption(field=f"/stack/{name}", value=getattr(stack, name), why="default")
+        Assumption(field=f"/stack/{name}", value=getattr(taken, name), why="default")
         for name in names
         if name not in stack.model_fields_set
     ]
