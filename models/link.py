@@ -38,5 +38,7 @@ class LinkClass(Schema):
     """Part of the bandwidth reached where the switch reduces and multicasts; null where it does not. [1]"""
     multicast_block_bytes: Length = 0.0
     """As `block_bytes`, for the switch's own reductions."""
+    network: bool = False
+    """Joins servers; the protocols that long messages change to are those inside them."""
     mesh: bool = False
     """GPUs are joined in pairs: a group of m in a unit of U has (m - 1)/(U - 1) of the bandwidth."""

@@ -203,7 +203,7 @@ def least_longest_rank(problem: StageProblem) -> int:
     The larger of the mean, and of the least time in which ranks of the shortest layers hold them all.
 
     >>> problem = StageProblem.uniform(126, 32, 3, last_time=0.66)
-    >>> least_longest_rank(problem) == 4 * problem.time_steps[0][0]
+    >>> bool(least_longest_rank(problem) == 4 * problem.time_steps[0][0])
     True
     """
     layer, extra = problem.time_steps

@@ -54,7 +54,7 @@ INSIDE = {
 }  # fmt: skip
 SWITCH = INSIDE | {"multicast_fraction": 0.6, "multicast_block_bytes": 2e6}
 WITHOUT = INSIDE | {"fraction": 0.4, "extra_blocks": 0.0, "exchange_fraction": 0.3, "exchange_blocks": 0.0}
-BETWEEN = {"step_s": 2e-5, "fraction": 0.9, "block_bytes": 5e6}
+BETWEEN = {"step_s": 2e-5, "fraction": 0.9, "block_bytes": 5e6, "network": True}
 LATENCY = ("start_s", "step_s")
 TWINS = {"exchange_fraction": "fraction", "exchange_bytes": "block_bytes"}
 CLASSES: dict[str, Plan] = {
@@ -183,6 +183,8 @@ def text(name: str, link: LinkClass, rows: Sequence[Rows]) -> str:
     sources |= {key: f"as {lender}: no rows tell it here" for key, lender in plan.lent.items()}
     sources |= {key: f"as {of} of this class: no rows tell it here" for key, of in plan.twins.items()}
     sources |= {key: "assumed: no row tells it" for key in values if key not in sources}
+    if link.network:
+        sources["network"] = "joins servers"
     if link.mesh:
         sources["mesh"] = "rocm.blogs.amd.com, MI300X xGMI: one link between each pair of GPUs"
     lines = [f"# Rows fitted to: {machines}", *(f"{key} = {_toml(value)}" for key, value in values.items())]

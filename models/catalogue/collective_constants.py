@@ -20,6 +20,8 @@ BY_BANDWIDTH: tuple[tuple[float, str], ...] = (
     (0.0, "pcie"),
 )
 """Class of an innermost tier by the least bandwidth of one GPU. [B/s]"""
+SLOWEST_RACK = 1e11
+"""A first tier of several servers is their network where it gives a GPU less. [B/s]"""
 RACK = 16
 """An innermost tier of more GPUs is a rack's fabric. [1]"""
 
@@ -43,7 +45,7 @@ def class_names(tiers: Sequence[Tier], gpus_per_node: int) -> tuple[str, ...]:
     ('nvswitch-a100', 'pcie', 'infiniband')
     """
     return tuple(
-        tier.collective or default_class(tier, place == 0 or _in_server(tier, gpus_per_node))
+        tier.collective or default_class(tier, _is_inner(tier, place, gpus_per_node))
         for place, tier in enumerate(tiers)
     )
 
@@ -84,8 +86,11 @@ def default_class(tier: Tier, innermost: bool) -> str:
     return "nvl72" if found == "nvswitch-b200" and large else found
 
 
-def _in_server(tier: Tier, gpus_per_node: int) -> bool:
-    return tier.gpus is not None and tier.gpus <= gpus_per_node
+def _is_inner(tier: Tier, place: int, gpus_per_node: int) -> bool:
+    """Whether a tier lies inside servers, or is a first one that joins them at an NVLink's pace."""
+    if tier.gpus is not None and tier.gpus <= gpus_per_node:
+        return True
+    return place == 0 and tier.bandwidth_bytes_per_s >= SLOWEST_RACK
 
 
 @cache

@@ -14,7 +14,7 @@ Symbols, one meaning in this file:
     s_k one step over tier k                                                      [s]
     c_k copies of S each rank moves over tier k                                   [1]
     x_k block sent at once, h_k the block that takes twice its bytes' time        [B]
-    l_k ranks of a unit whose network cards carry its traffic, min(m_{k-1}, LANES) [1]
+    l_k lanes of B_k that carry a unit's traffic, min(m_{k-1}, LANES times the oversubscription) [1]
 
 Limits: with f = 1, h = s = start = 0 on one tier they are the ring formulas of
 `models.cost.collectives`; each is monotone in S and in B_k, and none is faster than c_k S / B_k.
@@ -90,8 +90,14 @@ class Groups:
 
     @property
     def lanes(self) -> Array:
-        """l_k, (N, K); 1 on the innermost tier. [1]."""
-        return np.ones_like(self.inner) if self.wire.flat else np.minimum(self.inner, LANES)
+        """l_k, (N, K); 1 on the innermost tier. [1].
+
+        A ring leaves a unit by LANES cards at most, each at its full rate: what shares an oversubscribed
+        uplink is all the unit's rings together, m_{k-1} lanes of the divided rate.
+        """
+        if self.wire.flat:
+            return np.ones_like(self.inner)
+        return np.minimum(self.inner, LANES * self.wire.oversubscription)
 
 
 def tier_seconds(groups: Groups, copies: Array, fraction: Array, half: Array) -> Array:
@@ -133,7 +139,7 @@ def ring_seconds(groups: Groups, passes: Array) -> Array:
     sent = passes * (n - 1) + np.where(groups.inner == 1, wire.extra_blocks, 0.0)
     busy = tier_seconds(groups, sent / n / groups.lanes, wire.fraction, wire.block * n)
     steps = passes * (n / groups.inner - n / groups.members)
-    long = groups.payload >= SWITCH_BLOCK * n[:, 0]
+    long = (groups.payload >= SWITCH_BLOCK * n[:, 0]) & wire.switches
     busy[:, 0] = np.hypot(busy[:, 0], np.where(long, SWITCH_STEPS * wire.step[0] * steps[:, 0], 0.0))
     return np.asarray(wire.start[0] + steps @ wire.step + busy.max(axis=1))
 

@@ -18,6 +18,8 @@ class Wire:
 
     bandwidth: Array
     """One GPU's share in one direction, after oversubscription. [B/s]"""
+    oversubscription: Array
+    """What that share is divided by when all cross the tier. [1]"""
     peers: Array
     """U - 1 on a mesh of U GPUs joined in pairs, else 0. [1]"""
     start: Array
@@ -31,6 +33,8 @@ class Wire:
     multicast_fraction: Array
     """0 where the tier has no multicast. [1]"""
     multicast_block: Array
+    switches: bool
+    """Whether long blocks on the innermost tier change the protocol: it lies inside servers."""
     flat: bool
     """The texts' rule: rings only, and every byte at the pace of the slowest tier crossed."""
 
@@ -49,6 +53,7 @@ class Wire:
 
         return cls(
             bandwidth=np.array([t.bandwidth_bytes_per_s / t.oversubscription for t in tiers]),
+            oversubscription=np.array([t.oversubscription for t in tiers]),
             peers=np.array([(t.gpus - 1.0) if link.mesh and t.gpus else 0.0 for t, link in both]),
             start=column("start_s"),
             step=np.array([_step(tier, link, flat) for tier, link in both]),
@@ -60,6 +65,7 @@ class Wire:
             exchange_blocks=column("exchange_blocks"),
             multicast_fraction=column("multicast_fraction"),
             multicast_block=column("multicast_block_bytes"),
+            switches=not links[0].network,
             flat=flat,
         )
 

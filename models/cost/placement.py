@@ -143,7 +143,7 @@ def group_ranks(size: int, stride: int, rank: int) -> list[int]:
 def members(group: Group, cluster: Cluster, gpus: int | None = None) -> NDArray[np.int64]:
     """Ranks of a group that share one unit of each tier, (N, K), told for the worst-placed rank.
 
-    Along two axes the outer one only adds ranks where the inner one is whole. The last tier joins all.
+    The last tier joins all.
     Of a job of `gpus` GPUs only the groups it has count, whether or not it fills its last node or rack;
     without them, those of a job without end.
     """
@@ -156,11 +156,33 @@ def _members(group: Group, unit: int | None, gpus: int | None) -> IntVector:
     inside = [_along_axis(n, sigma, unit, gpus) for n, sigma in zip(group.sizes, group.strides, strict=True)]
     if len(inside) == 1:
         return inside[0]
+    return _along_two_axes(group, inside, unit, gpus)
+
+
+def _along_two_axes(group: Group, inside: list[IntVector], unit: int, gpus: int | None) -> IntVector:
+    """Least ranks of a group along two axes in one unit, (N,).
+
+    Axes that follow one another are one. Else the outer one adds whole blocks of the inner where those
+    divide the unit, nothing where the unit lies within one of them, and what counting finds where neither.
+    """
     (n0, n1), (s0, s1) = group.sizes, group.strides
-    first_inner = s0 <= s1
-    inner, outer = np.where(first_inner, inside[0], inside[1]), np.where(first_inner, inside[1], inside[0])
-    whole = inner == np.where(first_inner, n0, n1)
-    return np.where(whole, inner * outer, inner)
+    swapped = (s0 > s1) | ((s0 == s1) & (n0 > 1))
+    inner, step = np.where(swapped, n1, n0), np.where(swapped, s1, s0)
+    outer, stride = np.where(swapped, n0, n1), np.where(swapped, s0, s1)
+    first, second = np.where(swapped, inside[1], inside[0]), np.where(swapped, inside[0], inside[1])
+    block = inner * step
+    found = np.where(unit % block == 0, first * second, first)
+    found = np.where(inner == 1, second, found)
+    joined = (inner > 1) & (outer > 1) & (stride == block)
+    if joined.any():
+        found[joined] = _along_axis((inner * outer)[joined], step[joined], unit, gpus)
+    nests = (unit % block == 0) | ((block % unit == 0) & (unit % step == 0))
+    odd = (inner > 1) & (outer > 1) & ~joined & ~nests & (step < unit)
+    if odd.any():
+        shapes, place = np.unique(np.stack([inner, step, outer, stride])[:, odd], axis=1, return_inverse=True)
+        counts = [_straddled_blocks(*shape, unit, gpus) for shape in shapes.T.tolist()]
+        found[odd] = np.array(counts, dtype=np.int64)[place.reshape(-1)]
+    return found
 
 
 def _along_axis(size: IntVector, stride: IntVector, unit: int, gpus: int | None) -> IntVector:
@@ -194,6 +216,23 @@ def straddled_members(size: int, stride: int, unit: int, gpus: int | None = None
     before = np.clip((units * unit - 1 - starts) // stride, -1, last)
     counts = upto - before
     return int(counts[counts > 0].min())
+
+
+@lru_cache(maxsize=65536)
+def _straddled_blocks(inner: int, step: int, outer: int, stride: int, unit: int, gpus: int | None) -> int:
+    """Least ranks of a group along two axes that fall into one unit with one of them, over every group.
+
+    What groups start on is looked at once for each place of a unit.
+
+    >>> _straddled_blocks(3, 1, 4, 6, 8, 24)
+    3
+    """
+    whole = outer * stride
+    ranks = np.arange(gpus or whole * unit)
+    starts = ranks[(ranks // step % inner == 0) & (ranks // stride % outer == 0)]
+    offsets = (np.arange(inner)[:, None] * step + np.arange(outer)[None, :] * stride).reshape(-1)
+    places = (np.unique(starts % unit)[:, None] + offsets) // unit
+    return min(int(np.unique(place, return_counts=True)[1].min()) for place in places)
 
 
 def _first_places(block: int, stride: int, unit: int, gpus: int | None) -> IntVector:

@@ -10,6 +10,7 @@ from models.cost.chunk_seconds import chunk_durations
 from models.cost.pipeline.known import KNOWN, Size
 from models.cost.pipeline.simulate import simulate
 from models.cost.price import price
+from models.cost.step_time import slowed
 from models.cost.table import LayoutTable
 from tests.builders import LLAMA_405B, layout, setting
 
@@ -40,6 +41,16 @@ def priced(architecture, knobs, profile="calibrated"):
     return chosen, under
 
 
+def besides(time, chosen, under):
+    """What slows the whole step and its own fixed cost: no stage's. [s]."""
+    if under.profile.rates is None:
+        return 0.0
+    total = float(time.total[0])
+    return total - (total - under.profile.rates.step_seconds) / float(
+        slowed(LayoutTable.of([chosen]), under)[0]
+    )
+
+
 def totals(durations):
     return np.array([durations.forward, durations.input_gradient, durations.weight_gradient]).sum(axis=0)
 
@@ -51,7 +62,9 @@ def test_passes_of_the_slowest_stage_are_the_pace_of_the_step(case, profile):
     durations = chunk_durations(chosen, under)
     _, _, time = price(LayoutTable.of([chosen]), under)
     parts = ("compute_s", "recompute_s", "tp_exposed_s", "cp_exposed_s", "ep_exposed_s", "other_s")
-    pace = sum(float(time.parts[name][0]) for name in parts) / chosen.micro_batches
+    pace = (
+        sum(float(time.parts[name][0]) for name in parts) - besides(time, chosen, under)
+    ) / chosen.micro_batches
     assert totals(durations).max() == pytest.approx(pace)
     assert min(durations.forward) > 0
     assert min(durations.weight_gradient) > 0
@@ -69,7 +82,8 @@ def test_chunks_of_a_stage_take_together_what_the_stage_takes(name):
     second = tuple(each - half for each, half in zip(chosen.stage_layers, first, strict=True))
     chunked = layout(LLAMA_405B, **CASES[name][1], vpp=2, stage_layers=first + second)
     whole, parts = (chunk_durations(each, under) for each in (chosen, chunked))
-    assert totals(parts).reshape(2, -1).sum(axis=0) == pytest.approx(totals(whole))
+    # a host that launches hides a little otherwise behind two halves than behind the whole
+    assert totals(parts).reshape(2, -1).sum(axis=0) == pytest.approx(totals(whole), rel=0.002)
 
 
 def test_a_backward_takes_twice_its_forward_and_more_for_attention_and_recompute():
@@ -111,6 +125,7 @@ def test_a_pipeline_without_messages_takes_what_the_step_is_priced_at():
     assert silent.busy.argmax() == 15
     _, _, time = price(LayoutTable.of([chosen]), under)
     follows = sum(float(time.parts[name][0]) for name in ("dp_exposed_s", "optimizer_s", "pp_exposed_s"))
+    follows += besides(time, chosen, under)
     assert silent.span == pytest.approx(float(time.total[0]) - follows)
     waits = simulate(order, durations).span - silent.span
     assert 0 < waits <= float(time.parts["pp_exposed_s"][0])

@@ -6,7 +6,8 @@ from models.catalogue import cluster, cluster_names, resolve
 from models.catalogue.collective_constants import link_class_names, links
 from models.catalogue.fabric import partly_filled
 from models.errors import InvalidField, UnknownEntry
-from models.request import SearchRequest
+from models.request import EvaluateRequest, SearchRequest
+from search import evaluate
 
 NVLINK = {"name": "nvlink", "gpus": 8, "bandwidth_bytes_per_s": 4.5e11}
 NETWORK = {"name": "network", "bandwidth_bytes_per_s": 5e10}
@@ -132,3 +133,21 @@ def test_servers_of_six_with_sockets_of_three_are_a_cluster():
     got = resolved(socket, server, NETWORK, gpus_per_node=6, gpus=22)
     assert [tier.gpus for tier in got.cluster.tiers] == [3, 6, None]
     assert any("4 of 6" in warning for warning in got.warnings)
+
+
+@pytest.mark.parametrize("named", [None, "infiniband"])
+def test_one_network_takes_as_long_however_it_is_stated(named):
+    """As the only tier of one-GPU servers, by name or by itself, or behind a tier of one GPU."""
+    network = {"name": "ib", "bandwidth_bytes_per_s": 5e10} | ({"collective": named} if named else {})
+    one = {"name": "none", "gpus": 1, "bandwidth_bytes_per_s": 4.5e11}
+    times = []
+    for tiers in ([network], [one, network]):
+        request = EvaluateRequest(
+            model="gpt3-175b",
+            cluster={"gpu": "h100-sxm", "gpus_per_node": 1, "tiers": tiers},
+            gpus=64,
+            workload={"sequence_length": 2048, "global_batch": 64},
+            layout={"tp": 8, "pp": 8, "micro_batch": 1},
+        )
+        times.append(evaluate(request, resolve(request)).candidate.time.tp_exposed_s)
+    assert times[0] == pytest.approx(times[1], rel=0.02)

@@ -107,3 +107,27 @@ def test_every_share_adds_up_to_all_that_is_sent(inner, times, more):
     for shares in (partner_shares, hierarchical_shares, neighbour_shares):
         total = shares(nested).sum()
         assert total == pytest.approx(1.0 if nested[0, -1] > 1 else 0.0)
+
+
+@given(
+    inner=st.integers(1, 4),
+    outer=st.integers(1, 6),
+    step=st.integers(1, 4),
+    gap=st.integers(1, 3),
+    unit=st.sampled_from((2, 3, 4, 6, 8, 12)),
+    beyond=st.integers(1, 3),
+)
+def test_a_group_along_two_axes_is_as_close_as_its_worst_placed_member(inner, outer, step, gap, unit, beyond):
+    """Data parallel over dp and cp, next to one another or with stages between."""
+    stride = inner * step * gap
+    gpus = outer * stride * beyond
+    sizes, strides = (inner, outer), (step, stride)
+    placed = Group(tuple(np.array([n]) for n in sizes), tuple(np.array([s]) for s in strides))
+    assert int(members(placed, cluster(unit), gpus)[0, 0]) == walked_members(sizes, strides, unit, gpus)
+
+
+def test_data_parallel_over_all_ranks_fills_its_servers_whatever_the_order():
+    """cp 3 and dp 8 on three servers of eight are all 24 ranks under either order."""
+    for strides in ((1, 3), (8, 1)):
+        both = Group((np.array([3]), np.array([8])), tuple(np.array([s]) for s in strides))
+        assert members(both, cluster(8), 24).tolist() == [[8, 24]]

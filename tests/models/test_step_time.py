@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from models.cost import candidate, estimate
 from models.cost.collectives import all_reduce_sent, all_to_all_sent
 from models.cost.flops import model_flops_per_token
+from models.cost.step_time import slowed
 from models.cost.table import LayoutTable
 from models.hardware import Cluster
 from tests.builders import DGX, LLAMA_405B, layout, setting, workload
@@ -59,7 +60,10 @@ def test_the_pipeline_is_told_where_there_is_one():
     assert told.timed_by == "simulation"
     assert told.limiting_stage == 1
     assert told.imbalance == pytest.approx(16 * 8 / 126.6 - 1, abs=0.003)
-    ran = priced.step_time_s - time.dp_exposed_s - time.optimizer_s
+    under = setting(name="calibrated")
+    table = LayoutTable.of([priced.layout])
+    running = (priced.step_time_s - under.profile.rates.step_seconds) / float(slowed(table, under)[0])
+    ran = running - time.dp_exposed_s - time.optimizer_s
     assert told.bubble_of_total == pytest.approx(
         1 - (ran - time.bubble_s - time.pp_exposed_s) / (1 + told.imbalance) / ran, abs=1e-9
     )
