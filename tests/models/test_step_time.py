@@ -62,8 +62,8 @@ def test_the_pipeline_is_told_where_there_is_one():
     assert told.imbalance == pytest.approx(16 * 8 / 126.6 - 1, abs=0.003)
     under = setting(name="calibrated")
     table = LayoutTable.of([priced.layout])
-    running = (priced.step_time_s - under.profile.rates.step_seconds) / float(slowed(table, under)[0])
-    ran = running - time.dp_exposed_s - time.optimizer_s
+    running = priced.step_time_s - time.optimizer_s - under.profile.rates.step_seconds
+    ran = running / float(slowed(table, under)[0]) - time.dp_exposed_s
     assert told.bubble_of_total == pytest.approx(
         1 - (ran - time.bubble_s - time.pp_exposed_s) / (1 + told.imbalance) / ran, abs=1e-9
     )

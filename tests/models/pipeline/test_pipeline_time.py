@@ -69,7 +69,7 @@ def test_the_time_of_a_pipeline_is_near_its_simulation(name):
             made.stages, chunks.forward[0], chunks.input_gradient[0], chunks.weight_gradient[0]
         )
         simulated = simulate(made, times).span
-        assert -short <= float(span[0]) / simulated - 1 <= long, (name, pp, runs, vpp)
+        assert -short - 1e-6 <= float(span[0]) / simulated - 1 <= long + 1e-6, (name, pp, runs, vpp)
 
 
 def test_runs_of_equal_stages_take_what_the_stages_take():
