@@ -21,7 +21,7 @@ def test_every_run_costs_together_what_it_costs_alone():
     together = predict(CASES, CALIBRATED)
     for case, seconds in zip(CASES, together, strict=True):
         piped = case.layout.pp > 1
-        assert seconds == pytest.approx(alone[case.id], rel=0.1 if piped else 1e-12), case.id
+        assert seconds == pytest.approx(alone[case.id], rel=0.12 if piped else 1e-12), case.id
     assert len(CASES) == sum(value is not None for value in alone.values())
 
 
