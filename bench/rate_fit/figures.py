@@ -92,8 +92,8 @@ def held_out(runs: Runs, kind: str, folds: dict[str, dict[str, float]]) -> Array
     """Log error of every run under the values fitted without its own fold, (N,)."""
     labels, found = runs.labels(FOLDS[kind]), np.empty(len(runs.cases))
     for name, values in folds.items():
-        mine = labels == name
-        found[mine] = runs.log_errors(values)[mine]
+        mine = np.flatnonzero(labels == name)
+        found[mine] = runs.some(tuple(mine.tolist())).log_errors(values)
     return found
 
 

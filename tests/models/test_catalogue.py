@@ -216,7 +216,7 @@ def test_a_request_by_names_resolves_with_its_defaults_told():
         "/constraints/memory_limit_bytes": 80_000_000_000,
         "/profile": "calibrated",
         "/framework": "any",
-        "/stack/attention_kernel": "flash2",
+        "/stack/attention_kernel": "cudnn",
         "/stack/fused_loss": False,
         "/stack/dropout": False,
         "/stack/cuda_graph": "none",
