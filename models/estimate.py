@@ -164,9 +164,10 @@ class Candidate(Schema):
     tiers: tuple[TierLoad, ...] = ()
     """Every tier of the cluster, innermost first."""
     busiest_node: int | None = None
-    """The server that sends the most out in a step, from 0; the first of several."""
+    """The server that sends the most over its network cards in a step, from 0; the first of several."""
     busiest_node_sent_bytes: int = 0
-    """What its GPUs together send out of it in a step, all dimensions."""
+    """What its GPUs together send over the network cards in a step, all dimensions, by the algorithms that
+    run; NVLink to other servers of a rack is no part of it."""
     host_order: HostOrder | None = None
     """How to start a rank order that no stock launcher starts; null where one does as it is."""
     warnings: tuple[str, ...] = ()

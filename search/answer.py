@@ -5,8 +5,7 @@ from importlib.metadata import PackageNotFoundError, version
 from models.catalogue import Resolved
 from models.catalogue.schedules import offered_by, schedule_source
 from models.cost import candidate
-from models.cost.node_traffic import busiest_node
-from models.cost.placed_traffic import placed_traffic
+from models.cost.node_out import busiest_node
 from models.cost.setting import Setting
 from models.cost.stages import balanced_split
 from models.cost.table import LayoutTable
@@ -41,8 +40,7 @@ def priced(layout: Layout, setting: Setting) -> Candidate:
 
 def node_facts(layout: Layout, setting: Setting) -> dict[str, int | None]:
     """Return the fields of a candidate that tell of the busiest server."""
-    placed = placed_traffic(layout, setting)
-    node, out = busiest_node(placed, layout.gpus, setting.cluster.gpus_per_node)
+    node, out = busiest_node(layout, setting)
     return {"busiest_node": node if out else None, "busiest_node_sent_bytes": out}
 
 

@@ -48,14 +48,6 @@ def node_traffic(placed: Sequence[PlacedTraffic], gpus: int, gpus_per_node: int)
     return [*each, whole]
 
 
-def busiest_node(placed: Sequence[PlacedTraffic], gpus: int, gpus_per_node: int) -> tuple[int, int]:
-    """Return the node that sends the most out, the first of several, and the bytes it sends out. [B]."""
-    nodes = (-(-gpus // gpus_per_node),)
-    sent = added([row_sums(one, gpus_per_node) for one in placed], nodes)
-    out = sent - added([within(one, gpus_per_node) for one in placed], nodes)
-    return int(out.argmax()), int(out.max())
-
-
 def within(placed: PlacedTraffic, unit: int) -> Whole:
     """Bytes that stay inside each block of `unit` ranks, (B,). [B]."""
     total = np.zeros(-(-len(placed.sent) // unit), dtype=placed.sent.dtype)

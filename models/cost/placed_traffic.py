@@ -9,7 +9,7 @@ from models.cost.placement import Group, dense_strides, groups
 from models.cost.routes import routes
 from models.cost.setting import Setting
 from models.cost.spread import Ranks, Spread, Whole, grouped
-from models.cost.stage_sent import ALL, ENDS, NEXT, PREVIOUS, StageSent, stage_sent
+from models.cost.stage_sent import ALL, ENDS, NEXT, PREVIOUS, StageSent, stage_sent, stage_to
 from models.cost.table import LayoutTable
 from models.cost.tiered_spread import tiered_spreads
 from models.cost.traffic import copies_sent
@@ -106,14 +106,9 @@ def _ranks(group: Group | None, gpus: int) -> list[Ranks]:
 
 def _messages(name: str, sent: Whole, place: _Place) -> Messages:
     """Bytes to the rank at the same place of another stage; the pipeline's ends are neighbours."""
-    stage, last = place.stage, place.layout.pp - 1
-    other = {
-        NEXT: (stage + 1) % place.layout.pp,
-        PREVIOUS: (stage - 1) % place.layout.pp,
-        ENDS: last - stage,
-    }[name]
+    apart = stage_to(name, place.stage, place.layout.pp) - place.stage
     source = np.flatnonzero(sent)
-    target = (np.arange(place.layout.gpus) + (other - stage) * place.stride)[source]
+    target = (np.arange(place.layout.gpus) + apart * place.stride)[source]
     return Messages(source, target, sent[source])
 
 

@@ -22,6 +22,7 @@ from models.cost.traffic_report import CLOSING, COPIES, operation
 from models.layout import Axis, Layout
 
 Array = NDArray[np.float64]
+Ranks = NDArray[np.int64]
 
 Flow = tuple[Array, dict[str, Array]]
 """Bytes a rank of each stage sends, (p,), in all and by the group they go over. [B]"""
@@ -51,7 +52,13 @@ def stage_sent(layout: Layout, setting: Setting) -> tuple[StageSent, ...]:
     """Return what every dimension sends, in the order of the traffic report, the closing ones last."""
     table = LayoutTable.of([layout])
     stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers, int(table.schedule[0]))
-    traffic = all_traffic(table, stages, setting)
+    return sent_by_stage(layout, table, stages, all_traffic(table, stages, setting), setting)
+
+
+def sent_by_stage(
+    layout: Layout, table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting
+) -> tuple[StageSent, ...]:
+    """Return what every dimension sends where its traffic is reckoned already."""
     runs = float(table.passes(setting.workload.global_batch)[0])
     flows: dict[Axis, Flow] = {
         "tp": _layered(traffic.tp, ("tp", "etp"), runs, stages),
@@ -70,6 +77,17 @@ def stage_sent(layout: Layout, setting: Setting) -> tuple[StageSent, ...]:
         copies = copies_sent(table, rank_parameters(table, stages, setting), setting)[0]
         found.append(StageSent("dp", COPIES, _whole(copies, {ENDS: copies})))
     return tuple(one for one in found if max(one.sent) > 0)
+
+
+def stage_to(to: str, stage: Ranks, pp: int) -> Ranks:
+    """Stage that bytes to a neighbour or to the other end go to, of each stage; the ends are neighbours.
+
+    >>> stage_to(NEXT, np.arange(4), 4).tolist(), stage_to(ENDS, np.arange(4), 4).tolist()
+    ([1, 2, 3, 0], [3, 2, 1, 0])
+    """
+    if to == ENDS:
+        return np.asarray(pp - 1 - stage)
+    return np.asarray((stage + {NEXT: 1, PREVIOUS: -1}[to]) % pp)
 
 
 def _layered(one: LayerTraffic, names: tuple[str, ...], runs: float, stages: Stages) -> Flow:

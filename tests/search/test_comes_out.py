@@ -157,9 +157,8 @@ def test_the_answer_shows_what_each_outer_order_sends_across_each_tier():
 
 
 @pytest.mark.parametrize("model", ["llama-3-70b", "mixtral-8x7b"])
-def test_the_busiest_node_sends_out_what_its_gpus_send_to_others(model):
-    for place in asked(model, "dgx-h100", 64, (4096, 512), top_k=3).shortlist:
-        most = sum(tier.sent_bytes_per_gpu for tier in place.tiers[1:])
+def test_the_busiest_node_sends_out_no_more_than_its_cards_carry_in_the_step(model):
+    for place in asked(model, "dgx-h100", 64, (4096, 512), top_k=5).shortlist:
         assert place.busiest_node is not None
-        assert 0 < place.busiest_node_sent_bytes <= 8 * sum(t.sent_bytes_per_gpu for t in place.tiers)
-        assert place.busiest_node_sent_bytes > most
+        carried = 8 * place.tiers[1].bandwidth_bytes_per_s * place.step_time_s
+        assert 0 < place.busiest_node_sent_bytes < carried
