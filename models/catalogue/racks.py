@@ -1,7 +1,7 @@
 """What a job takes of NVLink domains that hold several nodes: as many GPUs of each, in whole nodes."""
 
 from models.estimate import Assumption
-from models.hardware import Cluster
+from models.hardware import Cluster, Tier
 
 
 def taken_of_domain(gpus: int, domain: int, node: int) -> int:
@@ -32,6 +32,19 @@ def spread_over_racks(cluster: Cluster, gpus: int) -> tuple[Cluster, tuple[Assum
         tier if tier.gpus is None else tier.model_copy(update={"gpus": tier.gpus // rack.gpus * taken})
         for tier in cluster.tiers
     )
+    return cluster.model_copy(update={"tiers": tiers}), _told(cluster, tiers)
+
+
+def _told(cluster: Cluster, taken: tuple[Tier, ...]) -> tuple[Assumption, ...]:
+    """Every tier that joins fewer GPUs of the job than it could: the domain, and those that join domains."""
+    rack = cluster.tiers[0]
     why = f"the job takes as many GPUs of each {rack.name} domain of {rack.gpus}, in whole servers"
-    told = Assumption(field="/cluster/tiers/0/gpus", value=taken, why=why)
-    return cluster.model_copy(update={"tiers": tiers}), (told,)
+    return tuple(
+        Assumption(
+            field=f"/cluster/tiers/{place}/gpus",
+            value=tier.gpus,
+            why=f"so many of the {whole.gpus} GPUs a {whole.name} joins: {why}" if place else why,
+        )
+        for place, (whole, tier) in enumerate(zip(cluster.tiers, taken, strict=True))
+        if whole.gpus is not None
+    )

@@ -25,6 +25,17 @@ def test_a_job_of_a_power_of_two_takes_64_of_each_nvl72_rack_and_tells_so(gpus, 
     assert bool(told) == (taken != 72)
 
 
+def test_every_tier_the_job_takes_a_part_of_is_told():
+    """1,024 GPUs: 64 of the 72 of a rack, so 512 of the 576 under a leaf; the last tier joins all anyway."""
+    found, told = spread_over_racks(cluster("gb200-nvl72"), 1024)
+    assert [(one.field, one.value) for one in told] == [
+        ("/cluster/tiers/0/gpus", 64),
+        ("/cluster/tiers/1/gpus", 512),
+    ]
+    assert "576" in told[1].why
+    assert [tier.gpus for tier in found.tiers] == [64, 512, None]
+
+
 def test_servers_of_eight_are_never_thinned():
     assert spread_over_racks(cluster("dgx-h100"), 12) == (cluster("dgx-h100"), ())
 
