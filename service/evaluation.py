@@ -1,9 +1,11 @@
 """One evaluated layout for people: where its time, memory and traffic go, and what it breaks."""
 
+from collections.abc import Sequence
+
 from rich.console import Console
 
-from models.estimate import Candidate, EvaluateAnswer, Memory
-from service.tables import Column, describe, line, peak, print_columns, print_notes, time_parts
+from models.estimate import Candidate, EvaluateAnswer, Memory, TierLoad
+from service.tables import Column, describe, gigabytes, line, peak, print_columns, print_notes, time_parts
 
 
 def print_evaluation(console: Console, answer: EvaluateAnswer) -> None:
@@ -27,6 +29,10 @@ def print_evaluation(console: Console, answer: EvaluateAnswer) -> None:
     print_columns(console, _stages(row.memory))
     if row.traffic:
         print_columns(console, _traffic(row))
+        print_columns(console, _tiers(row.tiers))
+    if row.busiest_node is not None:
+        sent = gigabytes(row.busiest_node_sent_bytes)
+        line(console, f"busiest server: {row.busiest_node}, {sent} GB a step over its network cards")
     for rule in answer.broken_rules:
         line(console, f"Broken rule {rule.rule} ({rule.framework}): {rule.statement} {rule.fix}", "red")
     print_notes(console, answer.assumptions, (*answer.warnings, *row.warnings))
@@ -53,4 +59,14 @@ def _traffic(row: Candidate) -> list[Column]:
         Column("wire s", [f"{d.seconds:.4f}" for d in rows]),
         Column("waited s", [f"{d.exposed_s:.4f}" for d in rows]),
         Column("over", [", ".join(t.tier for t in d.tiers if t.sent_bytes_per_gpu) for d in rows], left=True),
+    ]
+
+
+def _tiers(tiers: Sequence[TierLoad]) -> list[Column]:
+    return [
+        Column("tier", [t.tier for t in tiers], left=True),
+        Column("sent GB/GPU", [f"{t.sent_bytes_per_gpu / 1e9:.2f}" for t in tiers]),
+        Column("utilisation", [f"{t.utilisation:.1%}" for t in tiers]),
+        Column("waited s", [f"{t.waiting_s:.4f}" for t in tiers]),
+        Column("of the step", [f"{t.waiting_share:.1%}" for t in tiers]),
     ]

@@ -13,12 +13,10 @@ from rich.text import Text
 
 from models.estimate import Assumption, Candidate, HostOrder, Memory, RankedCandidate, SearchAnswer, Space
 from models.layout import Axis, Layout
+from service.order_lines import other_orders, ties
 
 PIPE_WIDTH = 240
 """Columns written to where there is no terminal and COLUMNS does not say."""
-
-MOST_TIES = 4
-"""Rank orders of a tie that are named."""
 
 
 def console() -> Console:
@@ -79,8 +77,11 @@ def print_search(console: Console, answer: SearchAnswer) -> None:
     else:
         line(console, "No layout fits.", "bold")
     line(console, _space(answer.space, answer.outcome))
-    for tie in _ties(answer.shortlist):
-        line(console, tie)
+    for told in (
+        *ties(answer.shortlist),
+        *(told for place in answer.shortlist[:1] for told in other_orders(place)),
+    ):
+        line(console, told)
     if answer.conflict:
         _print_conflict(console, answer)
     print_notes(console, answer.assumptions, (*answer.warnings, *_row_warnings(answer.shortlist)))
@@ -117,17 +118,6 @@ def _starts_with(order: HostOrder | None) -> str:
     if order.launch_order is None:
         return "no stock launcher"
     return "hosts reordered" if order.gpu_order is None else "hosts and GPUs reordered"
-
-
-def _ties(rows: Sequence[RankedCandidate]) -> list[str]:
-    """Rank orders that take the same time, each set with the places it stands at."""
-    places: dict[str, list[str]] = {}
-    for row in rows:
-        if row.ties:
-            orders = ", ".join("-".join(order) for order in row.ties[:MOST_TIES])
-            more = f" and {len(row.ties) - MOST_TIES} more" if len(row.ties) > MOST_TIES else ""
-            places.setdefault(orders + more, []).append(f"#{row.rank}")
-    return [f"{', '.join(at)}: the same time under {orders}" for orders, at in places.items()]
 
 
 def _layout_columns(rows: Sequence[Layout]) -> list[Column]:

@@ -97,6 +97,43 @@ def test_an_evaluation_prints_parts_stages_and_traffic():
         assert word in ran.stdout
 
 
+def test_an_evaluation_prints_what_crosses_each_tier_and_the_busiest_server():
+    ran = run("evaluate", *BIG, "--layout", "tp=2,pp=2,dp=16")
+    answer = EvaluateAnswer.model_validate_json(
+        run("evaluate", *BIG, "--layout", "tp=2,pp=2,dp=16", "--json").stdout
+    )
+    cells = [line.split() for line in ran.stdout.splitlines()]
+    assert ["tier", "sent", "GB/GPU", "utilisation", "waited", "s", "of", "the", "step"] in cells
+    for tier in answer.candidate.tiers:
+        (row,) = (row for row in cells if row[:1] == [tier.tier])
+        assert row[1:3] == [f"{tier.sent_bytes_per_gpu / 1e9:.2f}", f"{tier.utilisation:.1%}"]
+        assert row[3:] == [f"{tier.waiting_s:.4f}", f"{tier.waiting_share:.1%}"]
+    sent = answer.candidate.busiest_node_sent_bytes / 1e9
+    assert f"busiest server: {answer.candidate.busiest_node}, {sent:.1f} GB a step" in ran.stdout
+
+
+def test_an_evaluation_inside_one_server_names_no_busiest_one():
+    ran = run("evaluate", *SMALL[:5], "8", *SMALL[6:], "--layout", "tp=2,pp=2,dp=2")
+    assert ran.returncode == 0, ran.stderr
+    assert "busiest server" not in ran.stdout
+
+
+def test_a_search_prints_how_close_the_other_rank_orders_of_the_first_place_come():
+    asked = ["search", *BIG[:5], "256", *BIG[6:], "--set", "pp=4", "--set", "tp=2", "--top", "2"]
+    ran, answer = run(*asked), SearchAnswer.model_validate_json(run(*asked, "--json").stdout)
+    first = answer.shortlist[0]
+    assert first.other_orders
+    lines = ran.stdout.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("#1 under "))
+    orders = [first.layout.rank_order, *(one.rank_order for one in first.other_orders)]
+    steps = [first.step_time_s, *(one.step_time_s for one in first.other_orders)]
+    tiers = [first.tiers, *(one.tiers for one in first.other_orders)]
+    for line, order, step, loads in zip(lines[start:], orders, steps, tiers, strict=False):
+        sent = ", ".join(f"{load.tier} {load.sent_bytes_per_gpu / 1e9:.1f}" for load in loads)
+        assert line.strip().removeprefix("#1 ") == f"under {'-'.join(order)}: {step:.3f} s, GB/GPU {sent}"
+    assert "#2 under" not in ran.stdout
+
+
 def test_an_evaluation_of_an_order_no_launcher_starts_prints_the_hosts_that_do():
     order = "tp-dp-ep-cp-pp"
     ran = run("evaluate", *BIG, "--layout", f"tp=8,cp=2,pp=2,dp=2,rank_order={order}")
