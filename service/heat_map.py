@@ -40,6 +40,9 @@ def _draw(axes: Axes, title: str, matrix: Matrix, answer: TrafficAnswer, scale: 
     axes.imshow(
         _dense(matrix, len(answer.units)), norm=scale, extent=(0, end, end, 0), interpolation="nearest"
     )
+    ranks = answer.units[-1].last_rank + 1
+    axes.set_xlim(0, ranks)
+    axes.set_ylim(ranks, 0)
     axes.set_title(title, fontsize="small")
     axes.set_xlabel("receiving rank", fontsize="small")
     axes.set_ylabel("sending rank", fontsize="small")

@@ -5,6 +5,8 @@ import re
 import pytest
 
 from models.cost.matrix import MOST_CELLS
+from models.traffic_matrix import TrafficAnswer
+from service.heat_map import heat_map
 from tests.service.shapes import check_problem
 
 QUESTION = {
@@ -142,6 +144,19 @@ def test_a_picture_shows_the_sum_and_each_dimension(client):
         assert any(title in text for text in said)
     assert any("TP8 CP1 PP2 DP4" in text for text in said)
     assert ask(client, accept="image/png").content.startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("level", ["gpu", "node"])
+def test_a_picture_ends_with_the_job_s_last_rank_not_with_its_last_server(client, level):
+    """36 GPUs fill four servers of eight and half of a fifth."""
+    part = {"gpus": 36, "layout": {"tp": 2, "pp": 2, "dp": 9}, "level": level}
+    sized = {"workload": {"sequence_length": 8192, "global_batch": 72}}
+    told = TrafficAnswer.model_validate(ask(client, **part, **sized).raise_for_status().json())
+    panels = [axes for axes in heat_map(told).axes if axes.get_xlabel() == "receiving rank"]
+    assert len(panels) == 1 + len(told.dimensions)
+    for axes in panels:
+        assert axes.get_xlim() == (0, 36)
+        assert axes.get_ylim() == (36, 0)
 
 
 def test_a_job_that_sends_nothing_is_drawn_too(client):
