@@ -9,8 +9,9 @@ Infeasible and out of time are answers, not exceptions.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any
+
+from models.nearest import nearest
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,6 @@ class UnknownEntry(LayoutError):
         Traceback (most recent call last):
         models.errors.UnknownEntry: /cluster/gpu = 'h100-smx': not one of 2 known names. Try 'h100-sxm'.
         """
-        near = get_close_matches(name, known, n=1, cutoff=0.5)
-        fix = f"Try {near[0]!r}." if near else f"Known: {', '.join(sorted(known))}."
+        near = nearest(name, known)
+        fix = f"Try {near!r}." if near else f"Known: {', '.join(sorted(known))}."
         return cls(Fault(field, name, f"not one of {len(known)} known names", fix))

@@ -8,6 +8,8 @@ from typing import Any
 from pydantic import BaseModel
 
 from models.errors import Fault
+from models.layout import LAUNCHABLE_ORDERS
+from search.domains import order_fault
 from service import unbuilt
 from service.pointers import Located, Path, collapse, field_at, locate, pointer, schemas_at
 
@@ -75,9 +77,19 @@ def _fault(path: Path, errors: Sequence[Located], root: Any, schema: type[BaseMo
         str(path[-2]) if len(path) > 1 else "", _scalar(value)
     ):
         reason, fix = refused, _offer(errors)
+    elif _is_short_or_long_order(path, first):
+        told = order_fault(pointer(path), value)
+        reason, fix = told.reason, told.fix
     else:
         reason, fix = _wrong([e.error for e in errors], value)
     return Fault(pointer(path), echo(value), reason, fix)
+
+
+def _is_short_or_long_order(path: Path, error: Mapping[str, Any]) -> bool:
+    """Whether a rank order, alone or in a list of them, lacks axes or has more than there are."""
+    context = error.get("ctx", {})
+    bound = {"too_short": context.get("min_length"), "too_long": context.get("max_length")}.get(error["type"])
+    return "rank_order" in path[-2:] and bound == len(LAUNCHABLE_ORDERS[0])
 
 
 def _scalar(value: Any) -> object:

@@ -147,6 +147,45 @@ def test_a_bad_rank_order_points_at_itself(client, order):
     assert all(fault["field"].startswith("/constraints/rank_order") for fault in told["faults"])
 
 
+@pytest.mark.parametrize("order", [["tp", "cp"], [], ["tp", "cp", "ep", "dp", "pp", "tp"]])
+def test_a_rank_order_of_another_length_is_told_the_rule_as_one_with_an_axis_twice_is(client, order):
+    twice = ["tp", "tp", "ep", "dp", "pp"]
+    rules = {"constraints": {"rank_order": order}}, {"constraints": {"rank_order": twice}}
+    reasons = [check_problem(search(client, **rule), 422)["faults"][0] for rule in rules]
+    assert reasons[0]["reason"] == reasons[1]["reason"]
+    assert "each of tp, cp, ep, dp and pp once" in reasons[0]["reason"]
+    assert reasons[0]["fix"] == reasons[1]["fix"]
+    listed = search(client, constraints={"rank_order": [["tp", "cp", "ep", "dp", "pp"], ["tp", "cp"]]})
+    (fault,) = check_problem(listed, 422)["faults"]
+    assert fault["field"] == "/constraints/rank_order/1"
+    assert fault["reason"] == reasons[0]["reason"]
+
+
+def test_more_rank_orders_than_there_are_is_a_matter_of_the_list_not_of_an_order(client):
+    orders = [["tp", "cp", "ep", "dp", "pp"]] * 121
+    (fault,) = check_problem(search(client, constraints={"rank_order": orders}), 422)["faults"]
+    assert fault["reason"] == "121 items, and at most 120 are read"
+
+
+@pytest.mark.parametrize(
+    ("field", "name", "meant"),
+    [
+        ("gpu", "h101", "h100-sxm"),
+        ("gpu", "H100", "h100-sxm"),
+        ("gpu", "xh100-sxm", "h100-sxm"),
+        ("cluster", "gb200", "gb200-nvl72"),
+        ("cluster", "h100", "h100-pcie"),
+        ("model", "LLAMA-3-70B", "llama-3-70b"),
+        ("model", "llama-3.1-404b", "llama-3.1-405b"),
+    ],
+)
+def test_an_unknown_name_is_answered_with_the_known_one_that_begins_alike(client, field, name, meant):
+    inline = {"gpu": name, "tiers": [{"name": "nvlink", "bandwidth_bytes_per_s": 4.5e11}]}
+    body = {"cluster": inline} if field == "gpu" else {field: name}
+    (fault,) = check_problem(search(client, **body), 422)["faults"]
+    assert fault["fix"] == f"Try {meant!r}."
+
+
 def test_what_nobody_foresaw_is_500_and_tells_nothing_of_the_inside():
     app = create_app(Settings())
 
