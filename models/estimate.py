@@ -89,7 +89,8 @@ class DimensionTraffic(Schema):
     algorithm: str
     """What runs it fastest: ring, tree, hierarchical, multicast (the switch sums), pairwise or direct."""
     per_step: float
-    """Collectives or messages in a step (real-valued under the textbook profile)."""
+    """Collectives or messages in a step (real-valued under the textbook profile); where they are pairs,
+    reduce_scatter+all_gather, the backward's gather of a stored TP input is half of one."""
     message_bytes: int
     """Payload of one of them (the largest, where they differ)."""
     sent_bytes_per_gpu: int

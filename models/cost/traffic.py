@@ -131,7 +131,7 @@ def tp_traffic(table: LayoutTable, setting: Setting, placed: Routes) -> LayerTra
     expert = exchanges * _pair_time(table, placed, experts, "etp")[0]
     none = np.zeros_like(attention)
     return LayerTraffic(
-        count=PerLayer(dense * some, sparse * some, first=some, last=some),
+        count=_scaled(pairs, some),
         sent=replace(sent, sparse=sent.sparse + inside),
         seconds=replace(seconds, sparse=seconds.sparse + expert),
         message=message,

@@ -41,6 +41,28 @@ def test_one_recomputed_layer_repeats_its_own_two_all_reduces_in_each_micro_batc
     assert sent(one, "tp") == 87_242_309_632 + 16 * 2 * ALL_REDUCE == 88_316_051_456
 
 
+@pytest.mark.parametrize(
+    ("pp", "pairs"),
+    [
+        (1, 16 * (32 * (4 + 2 / 2) + 1 + 1.5)),
+        (2, 32 * (16 * (4 + 2 / 2) + 1.5)),
+    ],
+)
+def test_what_is_counted_in_a_step_makes_the_bytes_sent(pp, pairs):
+    """Four pairs a layer and two gathers of a stored input, each half a pair; the embedding's scatter, the
+    head's pair and its input gathered again. The loss sends three small all-reduces besides."""
+    told = priced(batch=64 if pp == 1 else 128, tp=2, pp=pp, dp=4).traffic[0]
+    assert told.dimension == "tp"
+    assert told.per_step == pairs
+    losses = 3 * 4 * 4096 * (16 if pp == 1 else 32)
+    assert told.sent_bytes_per_gpu == pairs * told.message_bytes + losses
+
+
+def test_nothing_is_gathered_again_without_sequence_parallelism():
+    told = priced(tp=2, dp=4, sequence_parallel=False).traffic[0]
+    assert told.per_step == 16 * (32 * 4 + 2)
+
+
 def test_one_recomputed_layer_of_32_takes_a_32nd_of_the_time_of_all():
     whole, one = (
         priced(tp=2, dp=4, recompute="full", recompute_layers=layers).time.recompute_s for layers in (None, 1)
