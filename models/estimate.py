@@ -99,7 +99,8 @@ class DimensionTraffic(Schema):
     seconds: float
     """Time on the wire."""
     exposed_s: float
-    """Part of it the step waits for."""
+    """Time the step waits for it. Of the others part of `seconds`; PP's may be more than its `seconds`, since
+    a step also waits in turn for the messages other stages send each other."""
     waits: bool
     """Whether compute waits for it by its nature."""
 

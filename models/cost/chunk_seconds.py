@@ -2,6 +2,7 @@
 
 from models.cost.compute import compute_seconds
 from models.cost.pipeline.simulate import Durations
+from models.cost.pipeline_traffic import boundary_seconds
 from models.cost.price import price
 from models.cost.setting import Setting
 from models.cost.stages import every_chunk
@@ -11,7 +12,7 @@ from models.layout import Layout
 
 
 def chunk_durations(layout: Layout, setting: Setting) -> Durations:
-    """Return what every pass of every chunk takes, and a message. [s].
+    """Return what every pass of every chunk takes, and a message over each boundary. [s].
 
     Parameters
     ----------
@@ -26,7 +27,7 @@ def chunk_durations(layout: Layout, setting: Setting) -> Durations:
     chunks = every_chunk(layout.pp, layout.vpp, setting, layout.stage_layers)
     parts = micro_batch_parts(table, compute, chunks, traffic, setting)
     work = micro_batch_work(table, compute, parts, chunks, setting)
-    message = 0.0 if setting.profile.pp_hidden else float(traffic.pp.message_seconds[0])
+    message = 0.0 if setting.profile.pp_hidden else boundary_seconds(table, traffic.pp, setting)
     return Durations.of(
         chunks.index.shape[1],
         work.forward[0],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from models.cost.pipeline.actions import Schedule
 from models.cost.pipeline.folded import dualpipe, dualpipe_v, zb_v
@@ -47,7 +47,12 @@ class Run:
 
 
 def simulated(
-    key: Key, forward: Array, input_gradient: Array, weight_gradient: Array, message: float, pair_share: float
+    key: Key,
+    forward: Array,
+    input_gradient: Array,
+    weight_gradient: Array,
+    message: ArrayLike,
+    pair_share: float,
 ) -> Run | None:
     """Run a schedule; nothing where it cannot run.
 
@@ -61,7 +66,7 @@ def simulated(
     forward, input_gradient, weight_gradient
         Of a micro-batch on each chunk in execution order, (C,). [s]
     message
-        Between neighbouring stages. [s]
+        Over each boundary between chunks, (C - 1,), or one for all. [s]
     pair_share
         An overlapped pair's time over its parts' sum. [1]
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from models.cost.compute import Compute
 from models.cost.pipeline.closed_forms import Shape, estimated_span, stages_a_rank
-from models.cost.pipeline.messages import message_wait
+from models.cost.pipeline.messages import Hops, message_wait
 from models.cost.pipeline.unequal import gpipe_runs, one_f_one_b_runs
 from models.cost.pipeline_run import Run, simulated
 from models.cost.setting import Setting
@@ -111,7 +111,7 @@ class Added:
     """The schedule as it ran; nothing where formulas stand for it."""
 
 
-def added(table: LayoutTable, stages: Stages, one: Work, message: Array, setting: Setting) -> Added:
+def added(table: LayoutTable, stages: Stages, one: Work, message: Array | Hops, setting: Setting) -> Added:
     """Idle time, waits and hidden exchanges of N layouts.
 
     GPipe and none exact; 1F1B exact where stages are equal or only the ends differ, else up to 6 %
@@ -121,8 +121,8 @@ def added(table: LayoutTable, stages: Stages, one: Work, message: Array, setting
 
     Parameters
     ----------
-    message : (N,)
-        Time of a message between neighbouring stages. [s]
+    message : (N,) or Hops
+        Time of a message between neighbouring stages, or of each. [s]
     """
     runs = table.micro_batches(setting.workload.global_batch)
     shape = shapes(table, runs)
@@ -154,8 +154,8 @@ def ran(table: LayoutTable, chunks: Work, one: Work, message: Array, told: Added
         A micro-batch on each chunk in execution order.
     one : (1, p)
         A micro-batch on each stage.
-    message : (1,)
-        Time of a message. [s]
+    message : (C - 1,)
+        Time of a message over each boundary between chunks. [s]
     told : (1,)
         What the formulas say.
     """
@@ -169,7 +169,7 @@ def ran(table: LayoutTable, chunks: Work, one: Work, message: Array, told: Added
         chunks.forward[0],
         chunks.input_gradient[0],
         chunks.weight_gradient[0],
-        float(message[0]),
+        message,
         float(chunks.pair.sum() / chunks.pace.sum()),
     )
     if run is None:

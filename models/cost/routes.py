@@ -6,7 +6,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.cost.collective_time import ALGORITHMS, Timed, collective_time
+from models.cost.collective_time import ALGORITHMS, SEND, Timed, collective_time
 from models.cost.collective_wire import Wire
 from models.cost.collectives import hierarchical_shares, neighbour_shares, partner_shares, ring_shares
 from models.cost.nic_sharing import collective_gain, neighbour_gain, shared_cards
@@ -45,6 +45,14 @@ class Routes:
         return collective_time(
             operation, payload, self.members[group], self.wire, crossing, self.gains.get(group)
         )
+
+    def met(self, payload: Array, group: str) -> Array:
+        """Time of a message between two ranks of a group that meet on each tier, (N, K). [s]."""
+        tiers = np.arange(self.members[group].shape[1])
+        pairs = [np.broadcast_to(np.where(tiers < tier, 1, 2), self.members[group].shape) for tier in tiers]
+        gain = self.gains.get(group)
+        times = [collective_time(SEND, payload, pair, self.wire, None, gain).seconds for pair in pairs]
+        return np.stack(times, axis=1)
 
     def exchanged(self, crossing: Array, group: str) -> Array:
         """Bytes an all-to-all moves over each tier, those that change rails once more inside, (N, K). [B]."""

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from models.cost.apportion import apportion
 from models.cost.copies_traffic import copies_sent
+from models.cost.pipeline_traffic import PipelineTraffic, stage_messages
 from models.cost.setting import Setting
 from models.cost.shards import rank_parameters
-from models.cost.stages import MIRROR, Stages, chunks_of, every_stage, placement_of
+from models.cost.stages import Stages, every_stage
 from models.cost.step_time import Traffic, all_traffic
 from models.cost.table import LayoutTable
-from models.cost.traffic import LayerTraffic, PipelineTraffic
+from models.cost.traffic import LayerTraffic
 from models.cost.traffic_report import CLOSING, COPIES, operation
 from models.layout import Axis, Layout
 
@@ -64,7 +65,7 @@ def sent_by_stage(
         "tp": _layered(traffic.tp, ("tp", "etp"), runs, stages),
         "cp": _layered(traffic.cp, ("cp",), runs, stages),
         "ep": _layered(traffic.ep, ("ep",), runs, stages),
-        "pp": _pipeline(layout, traffic.pp),
+        "pp": _pipeline(table, traffic.pp, setting),
         "dp": (traffic.dp.sent[0], {name: bytes_[0] for name, bytes_ in traffic.dp.over.items()}),
     }
     found = [
@@ -96,34 +97,10 @@ def _layered(one: LayerTraffic, names: tuple[str, ...], runs: float, stages: Sta
     return runs * one.sent.on(stages)[0], over
 
 
-def _pipeline(layout: Layout, traffic: PipelineTraffic) -> Flow:
-    """Messages to neighbours: each micro-batch crosses each chunk boundary forward, and again backward.
-
-    Chunks run through the stages in turn, so the last stage's next chunk is on the first again; in a V
-    they come back the way they went, and under dualpipe half of the micro-batches go the other way.
-    """
-    pp, up, down = layout.pp, np.zeros(layout.pp), np.zeros(layout.pp)
-    ways = _ways(layout)
-    for path in ways:
-        crossed = path[:-1] != path[1:]
-        source, target = path[:-1][crossed], path[1:][crossed]
-        onwards = target == (source + 1) % pp
-        for sent, forth, back in ((up, onwards, ~onwards), (down, ~onwards, onwards)):
-            np.add.at(sent, source[forth], 1.0)
-            np.add.at(sent, target[back], 1.0)
-    each = layout.micro_batches / len(ways) * float(traffic.message[0])
-    return (up + down) * each, {NEXT: up * each, PREVIOUS: down * each}
-
-
-def _ways(layout: Layout) -> list[NDArray[np.int64]]:
-    """Stage of every chunk in execution order, once for each way micro-batches take."""
-    placement = int(placement_of(LayoutTable.of([layout]).schedule)[0])
-    if placement == MIRROR:
-        return [np.arange(layout.pp), np.arange(layout.pp)[::-1]]
-    path = np.zeros(layout.pp * layout.vpp, dtype=np.int64)
-    for stage in range(layout.pp):
-        path[list(chunks_of(stage, layout.pp, layout.vpp, placement))] = stage
-    return [path]
+def _pipeline(table: LayoutTable, traffic: PipelineTraffic, setting: Setting) -> Flow:
+    """Messages to neighbours, in bytes."""
+    up, down = (count * float(traffic.message[0]) for count in stage_messages(table, setting))
+    return up + down, {NEXT: up, PREVIOUS: down}
 
 
 def _closing(layout: Layout, traffic: Traffic) -> list[StageSent]:

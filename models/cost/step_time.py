@@ -22,6 +22,7 @@ from models.cost.data_traffic import DataTraffic, dp_traffic
 from models.cost.overlap import exposed, together
 from models.cost.pace import pace
 from models.cost.pipeline_time import Added, Work, added, ran, work
+from models.cost.pipeline_traffic import PipelineTraffic, boundary_seconds, pp_traffic
 from models.cost.routes import Routes, routes
 from models.cost.schedule import splits_backward
 from models.cost.setting import Setting
@@ -38,11 +39,9 @@ from models.cost.table import (
 )
 from models.cost.traffic import (
     LayerTraffic,
-    PipelineTraffic,
     cp_traffic,
     ep_traffic,
     partly_recomputed,
-    pp_traffic,
     tp_traffic,
 )
 from models.rates import Rates
@@ -120,13 +119,11 @@ def step_time(
     rows = np.arange(len(table))
     runs = table.passes(setting.workload.global_batch)
     parts = {name: runs * value[rows, limiting] for name, value in per_stage.items()}
-    message = traffic.pp.message_seconds
-    piped = added(table, stages, one, message, setting)
+    piped = added(table, stages, one, traffic.pp.hops, setting)
     if chunks is not None and profile.bubble:
         each = micro_batch_parts(table, compute, chunks, traffic, setting)
-        piped = ran(
-            table, micro_batch_work(table, compute, each, chunks, setting), one, message, piped, setting
-        )
+        apart = micro_batch_work(table, compute, each, chunks, setting)
+        piped = ran(table, apart, one, boundary_seconds(table, traffic.pp, setting), piped, setting)
     parts["pp_exposed_s"] = np.where(profile.pp_hidden, 0.0, piped.waits)
     kernels = per_stage["compute_s"] + per_stage["recompute_s"]
     free = np.maximum(kernels - pp_hidden(table, traffic.pp, kernels, setting), 0.0)
@@ -275,7 +272,7 @@ def pp_hidden(table: LayoutTable, traffic: PipelineTraffic, computing: Array, se
     """PP of a micro-batch that runs behind its compute: only interleaving sends behind compute, (N, S)."""
     if setting.profile.pp_hidden:
         return np.zeros_like(computing)
-    sent = (2 * table.vpp * traffic.message_seconds)[:, None]
+    sent = (2 * table.vpp * traffic.hops.mean)[:, None]
     return np.where((table.vpp > 1)[:, None], np.minimum(sent, computing), 0.0)
 
 

@@ -1,6 +1,6 @@
 """What each dimension sends in a step, how often, over which tiers, and how long the wire is busy.
 
-TP, CP and EP are told a layer and micro-batch (`PerLayer`), PP a message, DP a stage and step.
+TP, CP and EP are told a layer and micro-batch (`PerLayer`); PP is in `models.cost.pipeline_traffic`.
 
 Symbols: T tokens of a micro-batch on one CP rank, h hidden, a bytes of an activation,
 t c e the degrees of TP, CP, EP, G micro-batches, v interleaved chunks. Bytes are sent bytes. [B]
@@ -24,7 +24,6 @@ from models.cost import activations
 from models.cost.collective_time import ALL_GATHER, ALL_REDUCE, ALL_TO_ALL, SEND, all_to_all_crossing
 from models.cost.collectives import partner_shares, reduce_scatter_sent
 from models.cost.routes import Routes
-from models.cost.schedule import FOLDED
 from models.cost.setting import Setting
 from models.cost.table import FULL, KEEP_ALL, RING, SELECTIVE, ULYSSES, LayoutTable
 from models.cost.units import PerLayer
@@ -337,32 +336,3 @@ def _exchange_rate(members: NDArray[np.int64], setting: Setting) -> Array:
 def _copy_shares(copies: Array) -> Array:
     """Share of the dispatched copies that crosses each tier, (N, K)."""
     return np.asarray(copies / np.maximum(copies.sum(axis=1, keepdims=True), 1e-300))
-
-
-@dataclass(frozen=True)
-class PipelineTraffic:
-    """PP messages of a middle stage; each (N,)."""
-
-    message: Array
-    """One boundary message, a T h / t. [B]"""
-    count: Array
-    """Messages a step: 2 v G on a middle stage; where there are only ends (2 v - 1) G, 2 G folded. [1]"""
-    sent: Array
-    """Bytes a step. [B]"""
-    message_seconds: Array
-    """Time of one message. [s]"""
-    shares: Array
-    """Share of the messages on each tier, (N, K). [1]"""
-
-
-def pp_traffic(table: LayoutTable, setting: Setting, placed: Routes) -> PipelineTraffic:
-    """PP: each micro-batch crosses each chunk boundary both ways, but where a fold turns on a rank."""
-    part = activations.split(table, setting)
-    message = part.element * part.tokens * setting.architecture.hidden / part.tp
-    micro_batches = table.micro_batches(setting.workload.global_batch)
-    turns = np.isin(table.schedule, FOLDED)
-    few = np.where(turns, 2, 2 * table.vpp - 1)
-    middle = np.where(table.pp > 2, 2 * table.vpp, few) * micro_batches
-    count = np.where(table.pp > 1, middle, 0).astype(np.float64)
-    seconds = placed.time(SEND, message, "pp").seconds
-    return PipelineTraffic(message, count, count * message, seconds, placed.neighbour_shares("pp"))

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from models.cost.apportion import apportion
 from models.cost.closing_traffic import Closing
 from models.cost.collective_time import ALGORITHMS
+from models.cost.pipeline_traffic import busiest_messages
 from models.cost.price import sent_bytes
 from models.cost.routes import wire
 from models.cost.setting import Setting
@@ -39,7 +40,9 @@ def dimension_traffic(
     """Return what each dimension of more than one rank sends, then what closes the step (one layout)."""
     sent = sent_bytes(table, stages, traffic, setting)
     counts = _counts(table, stages, traffic, setting)
-    seconds = _seconds(table, stages, traffic, setting)
+    hops = busiest_messages(table, setting)
+    seconds = _seconds(table, stages, traffic, setting, hops)
+    spent = {"pp": hops * traffic.pp.hops.seconds[0]}
     closing = () if setting.profile.real_valued_stages else _closing(traffic)
     messages = {
         "tp": traffic.tp.message,
@@ -55,7 +58,13 @@ def dimension_traffic(
             algorithm=_algorithm(name, traffic),
             per_step=counts[name],
             message_bytes=round(float(messages[name][0])),
-            **_tiers(float(sent[name][0]), seconds[name], _shares(name, table, stages, traffic), setting),
+            **_tiers(
+                float(sent[name][0]),
+                seconds[name],
+                _shares(name, table, stages, traffic, hops),
+                setting,
+                spent.get(name),
+            ),
             seconds=seconds[name],
             exposed_s=float(time.parts[f"{name}_exposed_s"][0])
             - sum(float(one.seconds[0]) for dimension, _, one in closing if dimension == name),
@@ -98,23 +107,28 @@ def _closing_lines(closing: ClosingLines, setting: Setting) -> tuple[DimensionTr
     )
 
 
-def _tiers(sent: float, seconds: float, shares: Array, setting: Setting) -> dict[str, object]:
-    """Split a dimension's bytes and seconds over the tiers so that the parts add up to the whole."""
+def _tiers(
+    sent: float, seconds: float, shares: Array, setting: Setting, spent: Array | None = None
+) -> dict[str, object]:
+    """Split a dimension's bytes and seconds over the tiers so that the parts add up to the whole.
+
+    What is `spent` on each tier may be known; by bytes over bandwidth else.
+    """
     whole = apportion(round(sent), map(float, shares))
-    busy = shares / wire(setting).bandwidth
+    busy = shares / wire(setting).bandwidth if spent is None else spent
     part = busy / busy.sum() * seconds if busy.sum() else busy
     tiers = tuple(
-        TierTraffic(tier=tier.name, sent_bytes_per_gpu=count, seconds=float(spent))
-        for tier, count, spent in zip(setting.cluster.tiers, whole, part, strict=True)
+        TierTraffic(tier=tier.name, sent_bytes_per_gpu=count, seconds=float(time))
+        for tier, count, time in zip(setting.cluster.tiers, whole, part, strict=True)
         if count
     )
     return {"sent_bytes_per_gpu": round(sent), "tiers": tiers}
 
 
-def _shares(name: str, table: LayoutTable, stages: Stages, traffic: Traffic) -> Array:
+def _shares(name: str, table: LayoutTable, stages: Stages, traffic: Traffic, hops: Array) -> Array:
     """Share of a dimension's bytes on each tier; where it has several groups, weighed by their bytes."""
     if name == "pp":
-        return np.asarray(traffic.pp.shares[0])
+        return np.asarray(hops / hops.sum())
     if name == "dp":
         return _data_shares(table, traffic)
     one: LayerTraffic = getattr(traffic, name)
@@ -146,11 +160,13 @@ def _counts(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setti
     return counts
 
 
-def _seconds(table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting) -> dict[str, float]:
+def _seconds(
+    table: LayoutTable, stages: Stages, traffic: Traffic, setting: Setting, hops: Array
+) -> dict[str, float]:
     runs = float(table.passes(setting.workload.global_batch)[0])
     layered = {"tp": traffic.tp, "cp": traffic.cp, "ep": traffic.ep}
     seconds = {name: runs * _busiest(one, stages, one.seconds.on(stages)) for name, one in layered.items()}
-    seconds["pp"] = float(traffic.pp.count[0] * traffic.pp.message_seconds[0])
+    seconds["pp"] = float(hops @ traffic.pp.hops.seconds[0])
     stage = int(traffic.dp.sent[0].argmax())
     seconds["dp"] = float((traffic.dp.gradient_seconds + traffic.dp.weight_seconds)[0, stage])
     return seconds

@@ -7,6 +7,7 @@ runs one or more stages. Which rank runs which stage is the schedule's placement
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import NamedTuple
 
 
@@ -62,6 +63,13 @@ class Schedule:
     def ranks(self) -> int:
         """Ranks of the pipeline, p."""
         return len(self.orders)
+
+    @property
+    def boundaries(self) -> tuple[tuple[int, ...], ...]:
+        """Boundary of the first direction between whose ranks a message crosses each of every direction's."""
+        first = {frozenset(pair): stage for stage, pair in enumerate(pairwise(self.placements[0]))}
+        others = (tuple(first[frozenset(pair)] for pair in pairwise(place)) for place in self.placements[1:])
+        return (tuple(range(self.stages - 1)), *others)
 
     def rank_of(self, stage: int, micro_batch: int) -> int:
         """Return the rank that runs a stage for a micro-batch.

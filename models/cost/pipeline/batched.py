@@ -161,7 +161,7 @@ class _Outputs:
     """Which slot makes what an action needs."""
 
     def __init__(self, schedule: Schedule, ids: list[range]) -> None:
-        self._schedule = schedule
+        self._schedule, self._boundaries = schedule, schedule.boundaries
         self._made: dict[tuple[bool, int, int], int] = {}
         for numbers, order in zip(ids, schedule.orders, strict=True):
             for number, slot in zip(numbers, order, strict=True):
@@ -181,7 +181,9 @@ class _Outputs:
             return [self._made[True, stage, micro_batch]], [last]
         place = self._schedule.rank_of
         apart = place(stage, micro_batch) != place(other, micro_batch)
-        return [self._made[forward, other, micro_batch]], [min(stage, other) if apart else last]
+        way = micro_batch * len(self._boundaries) // self._schedule.micro_batches
+        boundary = self._boundaries[way][min(stage, other)]
+        return [self._made[forward, other, micro_batch]], [boundary if apart else last]
 
 
 def _level(

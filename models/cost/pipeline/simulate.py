@@ -30,7 +30,9 @@ class Durations:
     weight_gradient: tuple[float, ...]
     """Of each stage, (S,); a full backward takes both gradients' time."""
     send: tuple[float, ...]
-    """A message between stage s and s + 1 where they are on different ranks, either way, (S - 1,)."""
+    """A message between stage s and s + 1 where they are on different ranks, either way, (S - 1,).
+
+    Of the direction the first micro-batches take: between the same ranks others take as long."""
     pair_share: float = 1.0
     """An overlapped pair's time over its two parts' sum. [1]"""
 
@@ -170,7 +172,7 @@ class _Run:
         self._arrived = {forward: [[WAITING] * runs for _ in range(stages)] for forward in (True, False)}
         self._arrived[True][0] = [0.0] * runs
         """When each stage has each micro-batch's input, forwards and backwards."""
-        self._links = [self._next(place) for place in schedule.placements]
+        self._links = list(map(self._next, schedule.placements, schedule.boundaries))
         both = [a + b for a, b in zip(durations.input_gradient, durations.weight_gradient, strict=True)]
         self._times = {
             Kind.FORWARD: durations.forward,
@@ -179,10 +181,12 @@ class _Run:
             Kind.WEIGHT: durations.weight_gradient,
         }
 
-    def _next(self, place: tuple[int, ...]) -> dict[bool, list[tuple[int, int, float] | None]]:
+    def _next(
+        self, place: tuple[int, ...], boundaries: tuple[int, ...]
+    ) -> dict[bool, list[tuple[int, int, float] | None]]:
         """Where each stage's output goes (stage, rank) and how long it travels; nowhere from the first."""
         send, last = self.durations.send, len(place) - 1
-        hops = [send[s] if place[s] != place[s + 1] else 0.0 for s in range(last)]
+        hops = [send[b] if place[s] != place[s + 1] else 0.0 for s, b in enumerate(boundaries)]
         forth = [(s + 1, place[s + 1], hops[s]) for s in range(last)]
         back = [(s - 1, place[s - 1], hops[s - 1]) for s in range(1, last + 1)]
         return {True: [*forth, (last, place[last], 0.0)], False: [None, *back]}

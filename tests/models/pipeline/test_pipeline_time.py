@@ -41,7 +41,7 @@ def on(table, stages, question):
     traffic = all_traffic(table, stages, question)
     compute = compute_seconds(table, question)
     parts = micro_batch_parts(table, compute, stages, traffic, question)
-    return micro_batch_work(table, compute, parts, stages, question), traffic.pp.message_seconds
+    return micro_batch_work(table, compute, parts, stages, question), traffic.pp.hops
 
 
 def grid():

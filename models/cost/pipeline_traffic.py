@@ -1,0 +1,146 @@
+"""What stages of a pipeline send each other in a step, over which tiers, and how long a message takes.
+
+A pipeline's neighbouring ranks are not all equally far apart: some share a server or a leaf, others
+talk across the spine. Every boundary between two chunks has its own message time.
+
+Symbols: T tokens of a micro-batch on one CP rank, h hidden, a bytes of an activation, t the degree of
+TP, p stages, G micro-batches, v interleaved chunks, C = p v chunks, sigma ranks from a stage to the next,
+N layouts, K tiers.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from models.cost import activations
+from models.cost.pipeline.messages import Hops
+from models.cost.placement import dense_strides
+from models.cost.routes import Routes
+from models.cost.schedule import FOLDED
+from models.cost.setting import Setting
+from models.cost.stages import MIRROR, chunks_of, placement_of
+from models.cost.table import LayoutTable
+from models.hardware import Cluster
+
+Array = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class PipelineTraffic:
+    """PP messages of a middle stage; each (N,) unless said."""
+
+    message: Array
+    """One boundary message, a T h / t. [B]"""
+    count: Array
+    """Messages a step: 2 v G on a middle stage; where there are only ends (2 v - 1) G, 2 G folded. [1]"""
+    sent: Array
+    """Bytes a step. [B]"""
+    hops: Hops
+    """How long a message takes between the ranks of the worst-placed pipeline."""
+
+
+def pp_traffic(table: LayoutTable, setting: Setting, placed: Routes) -> PipelineTraffic:
+    """PP: each micro-batch crosses each chunk boundary both ways, but where a fold turns on a rank."""
+    part = activations.split(table, setting)
+    message = part.element * part.tokens * setting.architecture.hidden / part.tp
+    micro_batches = table.micro_batches(setting.workload.global_batch)
+    turns = np.isin(table.schedule, FOLDED)
+    few = np.where(turns, 2, 2 * table.vpp - 1)
+    middle = np.where(table.pp > 2, 2 * table.vpp, few) * micro_batches
+    count = np.where(table.pp > 1, middle, 0).astype(np.float64)
+    seconds = placed.met(message, "pp") * (table.pp > 1)[:, None]
+    return PipelineTraffic(message, count, count * message, _hops(placed, seconds))
+
+
+def _hops(placed: Routes, seconds: Array) -> Hops:
+    """Hops of N pipelines; the ends of one meet on the outermost tier it crosses."""
+    inside = placed.members["pp"]
+    outermost = (inside == inside[:, -1:]).argmax(axis=1)
+    return Hops(seconds, placed.neighbour_shares("pp"), seconds[np.arange(len(seconds)), outermost])
+
+
+def boundary_seconds(table: LayoutTable, traffic: PipelineTraffic, setting: Setting) -> Array:
+    """Time of a message over each boundary between chunks in execution order, (C - 1,), of one layout. [s].
+
+    A boundary's two stages lie in every pipeline of the job, and the one in which they are farthest
+    apart counts. 0 where both chunks are on one stage.
+    """
+    pp = int(table.pp[0])
+    stride = int(dense_strides(table)["pp"][0])
+    ahead = tiers_ahead(pp, stride, setting.gpus, setting.cluster)
+    longest = traffic.hops.seconds[0][ahead].reshape(-1, pp, stride).max(axis=(0, 2))
+    path = ways(table)[0]
+    source, target = path[:-1], path[1:]
+    onwards = target == (source + 1) % pp
+    return np.where(source == target, 0.0, longest[np.where(onwards, source, target)])
+
+
+def busiest_messages(table: LayoutTable, setting: Setting) -> Array:
+    """Messages over each tier in a step, (K,), of the GPU that sends the most, of one layout. [1].
+
+    Among those that send as many it is the one that sends the most over the outermost tier, then over
+    the next.
+    """
+    pp, tiers = int(table.pp[0]), len(setting.cluster.tiers)
+    stride = int(dense_strides(table)["pp"][0])
+    up, down = stage_messages(table, setting)
+    ahead = tiers_ahead(pp, stride, setting.gpus, setting.cluster)
+    ranks = np.arange(setting.gpus)
+    stage = ranks // stride % pp
+    behind = ahead[ranks + ((stage - 1) % pp - stage) * stride]
+    busiest = np.flatnonzero((up + down)[stage] == (up + down).max())
+    for tier in reversed(range(tiers)):
+        at = stage[busiest]
+        over = up[at] * (ahead[busiest] == tier) + down[at] * (behind[busiest] == tier)
+        busiest = busiest[over == over.max()]
+    rank = int(busiest[0])
+    counts = (up[stage[rank]], down[stage[rank]])
+    return np.bincount([ahead[rank], behind[rank]], weights=counts, minlength=tiers)
+
+
+def tiers_ahead(pp: int, stride: int, gpus: int, cluster: Cluster) -> Whole:
+    """Tier on which each rank meets the one of the next stage, the last stage's the first's, (gpus,).
+
+    >>> from models.catalogue import loader
+    >>> tiers_ahead(4, 4, 16, loader.cluster("dgx-h100"))[::4].tolist()
+    [0, 1, 0, 1]
+    """
+    ranks = np.arange(gpus)
+    stage = ranks // stride % pp
+    other = ranks + ((stage + 1) % pp - stage) * stride
+    met = [ranks // tier.gpus == other // tier.gpus for tier in cluster.tiers[:-1] if tier.gpus]
+    return np.asarray(np.stack([*met, np.ones(gpus, dtype=bool)]).argmax(axis=0))
+
+
+def stage_messages(table: LayoutTable, setting: Setting) -> tuple[Array, Array]:
+    """Messages of each stage in a step to the next one and to the one before, (p,) each, of one layout. [1].
+
+    Each micro-batch crosses each boundary forward, and again backward. Chunks run through the stages in
+    turn, so the last stage's next chunk is on the first again; in a V they come back the way they went, and
+    under dualpipe half of the micro-batches go the other way.
+    """
+    pp = int(table.pp[0])
+    up, down = np.zeros(pp), np.zeros(pp)
+    paths = ways(table)
+    for path in paths:
+        crossed = path[:-1] != path[1:]
+        source, target = path[:-1][crossed], path[1:][crossed]
+        onwards = target == (source + 1) % pp
+        for sent, forth, back in ((up, onwards, ~onwards), (down, ~onwards, onwards)):
+            np.add.at(sent, source[forth], 1.0)
+            np.add.at(sent, target[back], 1.0)
+    each = float(table.micro_batches(setting.workload.global_batch)[0]) / len(paths)
+    return up * each, down * each
+
+
+def ways(table: LayoutTable) -> list[Whole]:
+    """Stage of every chunk in execution order, once for each way micro-batches take, of one layout."""
+    pp, vpp, placement = int(table.pp[0]), int(table.vpp[0]), int(placement_of(table.schedule)[0])
+    if placement == MIRROR:
+        return [np.arange(pp), np.arange(pp)[::-1]]
+    path = np.zeros(pp * vpp, dtype=np.int64)
+    for stage in range(pp):
+        path[list(chunks_of(stage, pp, vpp, placement))] = stage
+    return [path]
