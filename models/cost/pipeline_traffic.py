@@ -97,7 +97,9 @@ def busiest_messages(table: LayoutTable, setting: Setting) -> Array:
         busiest = busiest[over == over.max()]
     rank = int(busiest[0])
     counts = (up[stage[rank]], down[stage[rank]])
-    return np.bincount([ahead[rank], behind[rank]], weights=counts, minlength=tiers)
+    messages = np.zeros(tiers)
+    np.add.at(messages, [ahead[rank], behind[rank]], counts)
+    return messages
 
 
 def tiers_ahead(pp: int, stride: int, gpus: int, cluster: Cluster) -> Whole:

@@ -77,9 +77,9 @@ def message_wait(shape: Shape, send: ArrayLike | Hops, forward: ArrayLike, backw
 
     A stretch of n messages that take s holds 1F1B up by a round trip every n + 1 micro-batches. Where all
     take as long it is the whole pipeline, (2 (p - 1) (k + 1) + 2 max(l - 1, 0)) c; one slow message
-    among fast ones costs its own time every micro-batch. Interleaving, a micro-batch comes back to the first rank for its
-    next chunk after p messages; a group of N gives N - p forwards of slack, and the last group, of
-    M = G mod N or N, as many backwards.
+    among fast ones costs its own time every micro-batch. Interleaving, a micro-batch comes back to the
+    first rank for its next chunk after p messages; a group of N gives N - p forwards of slack, and the
+    last group, of M = G mod N or N, as many backwards.
 
     Parameters
     ----------
