@@ -8,20 +8,21 @@ TP, p stages, G micro-batches, v interleaved chunks, C = p v chunks, sigma ranks
 N layouts, K tiers.
 """
 
+import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from models.cost import activations
 from models.cost.pipeline.messages import Hops
-from models.cost.placement import dense_strides
+from models.cost.placement import dense_strides, first_places
 from models.cost.routes import Routes
 from models.cost.schedule import FOLDED
 from models.cost.setting import Setting
 from models.cost.stages import MIRROR, chunks_of, placement_of
 from models.cost.table import LayoutTable
-from models.hardware import Cluster
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -64,16 +65,13 @@ def _hops(placed: Routes, seconds: Array) -> Hops:
 def boundary_seconds(table: LayoutTable, traffic: PipelineTraffic, setting: Setting) -> Array:
     """Time of a message over each boundary between chunks in execution order, (C - 1,), of one layout. [s].
 
-    A boundary's two stages lie in every pipeline of the job, and the one in which they are farthest
-    apart counts. 0 where both chunks are on one stage.
+    A boundary's two stages lie in every pipeline of the job, and the one in which a message takes longest
+    counts. 0 where both chunks are on one stage.
     """
-    pp = int(table.pp[0])
-    stride = int(dense_strides(table)["pp"][0])
-    ahead = tiers_ahead(pp, stride, setting.gpus, setting.cluster)
-    longest = traffic.hops.seconds[0][ahead].reshape(-1, pp, stride).max(axis=(0, 2))
+    longest = traffic.hops.seconds[0][tiers_ahead(table, setting)].max(axis=0)
     path = ways(table)[0]
     source, target = path[:-1], path[1:]
-    onwards = target == (source + 1) % pp
+    onwards = target == (source + 1) % len(longest)
     return np.where(source == target, 0.0, longest[np.where(onwards, source, target)])
 
 
@@ -83,37 +81,31 @@ def busiest_messages(table: LayoutTable, setting: Setting) -> Array:
     Among those that send as many it is the one that sends the most over the outermost tier, then over
     the next.
     """
-    pp, tiers = int(table.pp[0]), len(setting.cluster.tiers)
-    stride = int(dense_strides(table)["pp"][0])
     up, down = stage_messages(table, setting)
-    ahead = tiers_ahead(pp, stride, setting.gpus, setting.cluster)
-    ranks = np.arange(setting.gpus)
-    stage = ranks // stride % pp
-    behind = ahead[ranks + ((stage - 1) % pp - stage) * stride]
-    busiest = np.flatnonzero((up + down)[stage] == (up + down).max())
-    for tier in reversed(range(tiers)):
-        at = stage[busiest]
-        over = up[at] * (ahead[busiest] == tier) + down[at] * (behind[busiest] == tier)
-        busiest = busiest[over == over.max()]
-    rank = int(busiest[0])
-    counts = (up[stage[rank]], down[stage[rank]])
-    messages = np.zeros(tiers)
-    np.add.at(messages, [ahead[rank], behind[rank]], counts)
-    return messages
+    ahead = tiers_ahead(table, setting)
+    behind = np.roll(ahead, 1, axis=1)
+    over = np.stack([up * (ahead == k) + down * (behind == k) for k in range(len(setting.cluster.tiers))], 2)
+    each = over[:, up + down == (up + down).max()].reshape(-1, over.shape[2])
+    return np.asarray(each[np.lexsort(each.T)[-1]])
 
 
-def tiers_ahead(pp: int, stride: int, gpus: int, cluster: Cluster) -> Whole:
-    """Tier on which each rank meets the one of the next stage, the last stage's the first's, (gpus,).
+def tiers_ahead(table: LayoutTable, setting: Setting) -> Whole:
+    """Tier on which each stage's rank meets the next one's, the last stage's the first's, of one layout.
 
-    >>> from models.catalogue import loader
-    >>> tiers_ahead(4, 4, 16, loader.cluster("dgx-h100"))[::4].tolist()
-    [0, 1, 0, 1]
+    (pipelines, p): every pipeline of the job whose first rank falls on another place of the fabric.
     """
-    ranks = np.arange(gpus)
-    stage = ranks // stride % pp
-    other = ranks + ((stage + 1) % pp - stage) * stride
-    met = [ranks // tier.gpus == other // tier.gpus for tier in cluster.tiers[:-1] if tier.gpus]
-    return np.asarray(np.stack([*met, np.ones(gpus, dtype=bool)]).argmax(axis=0))
+    stride = int(dense_strides(table)["pp"][0])
+    units = tuple(tier.gpus for tier in setting.cluster.tiers[:-1] if tier.gpus)
+    return _tiers_ahead(int(table.pp[0]), stride, setting.gpus, units)
+
+
+@lru_cache(maxsize=256)
+def _tiers_ahead(pp: int, stride: int, gpus: int, units: tuple[int, ...]) -> Whole:
+    first = first_places(pp * stride, stride, math.lcm(*units), gpus)
+    ranks = first[:, None] + np.arange(pp) * stride
+    other = np.roll(ranks, -1, axis=1)
+    met = [ranks // unit == other // unit for unit in units]
+    return np.asarray(np.stack([*met, np.ones_like(ranks, dtype=bool)]).argmax(axis=0))
 
 
 def stage_messages(table: LayoutTable, setting: Setting) -> tuple[Array, Array]:

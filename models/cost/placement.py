@@ -202,14 +202,14 @@ def straddled_members(size: int, stride: int, unit: int, gpus: int | None = None
     """Least ranks of a group that fall into one unit with one of them, over every group of the job.
 
     From place a of a unit a group has floor(((k+1) U - 1 - a) / sigma) - floor((k U - 1 - a) / sigma)
-    ranks in the k-th unit it meets; `_first_places` gives every a there is.
+    ranks in the k-th unit it meets; `first_places` gives every a there is.
 
     >>> straddled_members(4, 1, 6), straddled_members(3, 2, 8), straddled_members(2, 3, 8)
     (2, 1, 1)
     >>> straddled_members(3, 1, 8, gpus=6), straddled_members(3, 1, 8, gpus=9)
     (3, 1)
     """
-    starts = _first_places(size * stride, stride, unit, gpus)[:, None]
+    starts = first_places(size * stride, stride, unit, gpus)[:, None]
     last = size - 1
     units = np.arange((unit - 1 + last * stride) // unit + 1)[None, :]
     upto = np.clip(((units + 1) * unit - 1 - starts) // stride, -1, last)
@@ -235,13 +235,13 @@ def _straddled_blocks(inner: int, step: int, outer: int, stride: int, unit: int,
     return min(int(np.unique(place, return_counts=True)[1].min()) for place in places)
 
 
-def _first_places(block: int, stride: int, unit: int, gpus: int | None) -> IntVector:
+def first_places(block: int, stride: int, unit: int, gpus: int | None) -> IntVector:
     """Places of a unit on which a group's first rank falls, in a job of so many GPUs or without end.
 
     Groups start on the first sigma ranks of each block of n sigma; after U / gcd(n sigma, U) blocks the
     places come again, and a job that long has every place a with a mod gcd(n sigma, U) < sigma.
 
-    >>> _first_places(4, 1, 6, None).tolist(), _first_places(4, 1, 6, 8).tolist()
+    >>> first_places(4, 1, 6, None).tolist(), first_places(4, 1, 6, 8).tolist()
     ([0, 2, 4], [0, 4])
     """
     common = math.gcd(block, unit)

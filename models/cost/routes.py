@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from models.cost.collective_time import ALGORITHMS, SEND, Timed, collective_time
 from models.cost.collective_wire import Wire
 from models.cost.collectives import hierarchical_shares, neighbour_shares, partner_shares, ring_shares
+from models.cost.distinct import distinct
 from models.cost.nic_sharing import collective_gain, neighbour_gain, shared_cards
 from models.cost.placement import Group, groups, members
 from models.cost.rails import forwarded, server_tier, spread_part
@@ -48,11 +49,13 @@ class Routes:
 
     def met(self, payload: Array, group: str) -> Array:
         """Time of a message between two ranks of a group that meet on each tier, (N, K). [s]."""
-        tiers = np.arange(self.members[group].shape[1])
-        pairs = [np.broadcast_to(np.where(tiers < tier, 1, 2), self.members[group].shape) for tier in tiers]
-        gain = self.gains.get(group)
-        times = [collective_time(SEND, payload, pair, self.wire, None, gain).seconds for pair in pairs]
-        return np.stack(times, axis=1)
+        gain, tiers = self.gains.get(group), np.arange(len(self.wire.bandwidth))
+        first, kind = distinct(payload, *([] if gain is None else gain.T))
+        pairs = np.tile(np.where(tiers < tiers[:, None], 1, 2), (len(first), 1))
+        size = np.repeat(payload[first], len(tiers))
+        more = None if gain is None else np.repeat(gain[first], len(tiers), axis=0)
+        seconds = collective_time(SEND, size, pairs, self.wire, None, more).seconds
+        return np.asarray(seconds.reshape(-1, len(tiers))[kind])
 
     def exchanged(self, crossing: Array, group: str) -> Array:
         """Bytes an all-to-all moves over each tier, those that change rails once more inside, (N, K). [B]."""
