@@ -78,6 +78,8 @@ class TierTraffic(Schema):
 
     tier: str
     sent_bytes_per_gpu: int
+    forwarded_bytes_per_gpu: int = 0
+    """What a GPU passes on inside its server besides, so that an all-to-all changes rails there."""
     seconds: float
 
 
@@ -113,8 +115,10 @@ class TierLoad(Schema):
     """One GPU's share in one direction, after oversubscription."""
     sent_bytes_per_gpu: int
     """Sum over the dimensions, each told for the GPU that sends the most in it."""
+    forwarded_bytes_per_gpu: int = 0
+    """What it passes on for others besides."""
     utilisation: float
-    """Those bytes over what the tier could carry for the GPU in the step."""
+    """All those bytes over what the tier could carry for the GPU in the step."""
     waiting_s: float
     """Time the step waits for this tier."""
     waiting_share: float

@@ -30,13 +30,15 @@ def tier_loads(
     for tier, rate in zip(setting.cluster.tiers, rates, strict=True):
         parts = [(one, part) for one in traffic for part in one.tiers if part.tier == tier.name]
         sent = sum(part.sent_bytes_per_gpu for _, part in parts)
+        passed = sum(part.forwarded_bytes_per_gpu for _, part in parts)
         waiting = sum(one.exposed_s * part.seconds / one.seconds for one, part in parts if one.seconds > 0)
         loads.append(
             TierLoad(
                 tier=tier.name,
                 bandwidth_bytes_per_s=float(rate),
                 sent_bytes_per_gpu=sent,
-                utilisation=sent / (float(rate) * step_time_s),
+                forwarded_bytes_per_gpu=passed,
+                utilisation=(sent + passed) / (float(rate) * step_time_s),
                 waiting_s=waiting,
                 waiting_share=waiting / step_time_s,
             )

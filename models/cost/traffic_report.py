@@ -64,6 +64,7 @@ def dimension_traffic(
                 _shares(name, table, stages, traffic, hops),
                 setting,
                 spent.get(name),
+                _forwarded(name, table, stages, traffic, hops),
             ),
             seconds=seconds[name],
             exposed_s=float(time.parts[f"{name}_exposed_s"][0])
@@ -108,19 +109,31 @@ def _closing_lines(closing: ClosingLines, setting: Setting) -> tuple[DimensionTr
 
 
 def _tiers(
-    sent: float, seconds: float, shares: Array, setting: Setting, spent: Array | None = None
+    sent: float,
+    seconds: float,
+    shares: Array,
+    setting: Setting,
+    spent: Array | None = None,
+    forwarded: Array | None = None,
 ) -> dict[str, object]:
     """Split a dimension's bytes and seconds over the tiers so that the parts add up to the whole.
 
-    What is `spent` on each tier may be known; by bytes over bandwidth else.
+    What is `spent` on each tier may be known; by bytes over bandwidth else, with those `forwarded` besides
+    (shares of what is sent).
     """
     whole = apportion(round(sent), map(float, shares))
-    busy = shares / wire(setting).bandwidth if spent is None else spent
+    passed = np.zeros_like(shares) if forwarded is None else forwarded
+    busy = (shares + passed) / wire(setting).bandwidth if spent is None else spent
     part = busy / busy.sum() * seconds if busy.sum() else busy
     tiers = tuple(
-        TierTraffic(tier=tier.name, sent_bytes_per_gpu=count, seconds=float(time))
-        for tier, count, time in zip(setting.cluster.tiers, whole, part, strict=True)
-        if count
+        TierTraffic(
+            tier=tier.name,
+            sent_bytes_per_gpu=count,
+            forwarded_bytes_per_gpu=round(sent * float(share)),
+            seconds=float(time),
+        )
+        for tier, count, share, time in zip(setting.cluster.tiers, whole, passed, part, strict=True)
+        if count or share
     )
     return {"sent_bytes_per_gpu": round(sent), "tiers": tiers}
 
@@ -134,6 +147,15 @@ def _shares(name: str, table: LayoutTable, stages: Stages, traffic: Traffic, hop
     one: LayerTraffic = getattr(traffic, name)
     weights = [_busiest(one, stages, flow.sent.on(stages)) for flow in one.flows]
     return _weighed(weights, [flow.shares[0] for flow in one.flows])
+
+
+def _forwarded(name: str, table: LayoutTable, stages: Stages, traffic: Traffic, hops: Array) -> Array | None:
+    """What an all-to-all passes on inside servers, as shares of what it sends, (K,); None for all others."""
+    exchanges = name == "ep" or (name == "cp" and int(table.cp_comm[0]) == ULYSSES)
+    if not exchanges:
+        return None
+    shares = _shares(name, table, stages, traffic, hops)
+    return np.asarray(traffic.routes.exchanged(shares[None], name)[0] - shares)
 
 
 def _data_shares(table: LayoutTable, traffic: Traffic) -> Array:

@@ -126,3 +126,22 @@ def test_forwarding_slows_an_exchange_only_where_nvlink_is_the_slower_way():
 
     assert exchange(4.5e11, 8) == exchange(4.5e11, 1)
     assert exchange(3e10, 8) > exchange(3e10, 1)
+
+
+def test_what_is_forwarded_is_told_and_fills_the_tier_that_carries_it():
+    """EP 32 over four servers on eight rails: 7/8 of the 24/31 that leave a server cross NVLink first."""
+    tiers = (
+        Tier(name="nvlink", gpus=8, bandwidth_bytes_per_s=2e11),
+        Tier(name="leaf", gpus=256, bandwidth_bytes_per_s=5e10, rails=8),
+        Tier(name="spine", bandwidth_bytes_per_s=5e10),
+    )
+    where = Cluster(gpu=DGX.gpu, gpus_per_node=8, tiers=tiers)
+    asked = setting(MOE, "calibrated", gpus=32, cluster=where, workload=workload(4096, 512))
+    found = candidate(layout(MOE, 512, dp=32, ep=32), asked)
+    exchange = next(one for one in found.traffic if one.dimension == "ep")
+    inside, across = exchange.tiers
+    assert across.sent_bytes_per_gpu / exchange.sent_bytes_per_gpu == pytest.approx(24 / 31, rel=1e-6)
+    assert inside.forwarded_bytes_per_gpu == pytest.approx(7 / 8 * across.sent_bytes_per_gpu, rel=1e-6)
+    assert across.forwarded_bytes_per_gpu == 0
+    carried = (found.tiers[0].sent_bytes_per_gpu + found.tiers[0].forwarded_bytes_per_gpu) / 2e11
+    assert found.tiers[0].utilisation == pytest.approx(carried / found.step_time_s)
