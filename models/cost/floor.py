@@ -19,11 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cost.compute import compute_seconds
+from models.cost.exposed import tp_exposed
+from models.cost.host import slowed
 from models.cost.pipeline_time import overlapped_pair
 from models.cost.routes import Routes
 from models.cost.setting import Setting
 from models.cost.stages import Stages, stage_kinds
-from models.cost.step_time import slowed, tp_exposed
 from models.cost.table import DUALPIPE, DUALPIPE_V, FULL, KEEP_ALL, RING, LayoutTable
 from models.cost.traffic import cp_traffic, ep_traffic, tp_traffic
 
