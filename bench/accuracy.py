@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import accuracy_time
+from sections import put
 
 from service.measured import ValidateAnswer, read_runs, validate
 from service.measured.answer import Errors, ErrorTable, OutOfMemory, RunReport
@@ -128,21 +129,12 @@ def out_of_memory(found: OutOfMemory) -> str:
     )
 
 
-def page(old: str, name: str, text: str) -> str:
-    """Put a section where the page has it, else at its end."""
-    start, end = MARKS[name]
-    marked = f"{start}\n{text}{end}\n"
-    before, begin, rest = (old or TITLE + "\n").partition(start)
-    if not begin:
-        return f"{before.rstrip()}\n\n{marked}"
-    return before + marked + rest.partition(f"{end}\n")[2]
-
-
 def main() -> None:
     answer = predict()
     FIGURES.write_text(json.dumps(summary(answer), indent=1) + "\n", encoding="utf-8")
     old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    written = page(page(old, "memory", section(answer)), "time", accuracy_time.section(answer))
+    written = put(old or f"{TITLE}\n", section(answer), *MARKS["memory"])
+    written = put(written, accuracy_time.section(answer), *MARKS["time"])
     PAGE.write_text(written, encoding="utf-8")
     for name, table in (("peak memory", answer.summary.memory), ("step time", answer.summary.step_time)):
         assert table.all is not None

@@ -27,6 +27,7 @@ from rate_fit.figures import bands, figures, held_out
 from rate_fit.page import section
 from rate_fit.runs import FOLDS, Runs, beliefs, rounded
 from rate_fit.solve import Found, search
+from sections import put
 
 from models.catalogue import profiles
 
@@ -109,15 +110,6 @@ def bands_file(text: str, widths: dict[str, float]) -> str:
     return text
 
 
-def page(old: str, body: str) -> str:
-    """Put the section where the page has it, else at its end."""
-    marked = f"{BEGIN}\n{body}{END}\n"
-    before, begin, rest = old.partition(BEGIN)
-    if not begin:
-        return f"{before.rstrip()}\n\n{marked}"
-    return before + marked + rest.partition(f"{END}\n")[2]
-
-
 def rewrite(path: Path, change: Callable[[str], str]) -> None:
     path.write_text(change(path.read_text(encoding="utf-8")), encoding="utf-8")
 
@@ -136,7 +128,7 @@ def main() -> None:
         profiles.coefficients.cache_clear()
     found = as_they_stand()
     FIGURES.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    rewrite(PAGE, lambda text: page(text, section(found)))
+    rewrite(PAGE, lambda text: put(text, section(found), BEGIN, END))
     print(section(found))
 
 

@@ -21,6 +21,7 @@ from typing import Any
 from collective_fit.figures import figures, section
 from collective_fit.rows import read_rows
 from collective_fit.search import CLASSES, fit_all, leave_one_out, scan, text
+from sections import put
 
 HERE = Path(__file__).parent
 FIGURES = HERE / "collectives.json"
@@ -48,15 +49,6 @@ def fitted_anew() -> tuple[dict[str, Any], dict[str, str]]:
     return found, {name: text(name, links[name], rows) for name in CLASSES}
 
 
-def page(old: str, body: str) -> str:
-    """Put the section where the page has it, else at its end."""
-    marked = f"{BEGIN}\n{body}{END}\n"
-    before, begin, rest = old.partition(BEGIN)
-    if not begin:
-        return f"{before.rstrip()}\n\n{marked}"
-    return before + marked + rest.partition(f"{END}\n")[2]
-
-
 def main() -> None:
     if "--scan" in sys.argv:
         print(scan(read_rows()))
@@ -68,7 +60,7 @@ def main() -> None:
         for name, body in files.items():
             (CATALOGUE / f"{name}.toml").write_text(body, encoding="utf-8")
     FIGURES.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), section(found)), encoding="utf-8")
+    PAGE.write_text(put(PAGE.read_text(encoding="utf-8"), section(found), BEGIN, END), encoding="utf-8")
     print(section(found))
 
 
