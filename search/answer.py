@@ -25,9 +25,9 @@ def layout_of(problem: Problem, table: LayoutTable, row: int) -> Layout:
     return table.layout(row, setting.workload.global_batch, split)
 
 
-def priced(layout: Layout, setting: Setting) -> Candidate:
+def priced(layout: Layout, setting: Setting, *, run: bool = True) -> Candidate:
     """Return the full report of a layout; how to start it where few or no stock launchers do as it is."""
-    report = candidate(layout, setting)
+    report = candidate(layout, setting, run=run)
     moe = setting.architecture.moe is not None
     placed, warnings = host_order(layout, setting.cluster.gpus_per_node, moe=moe), list(report.warnings)
     if placed is not None:

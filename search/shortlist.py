@@ -8,6 +8,8 @@ sorted by what they are told to take. So the ranking is of the figures the answe
 from collections.abc import Iterator
 from dataclasses import replace
 
+import numpy as np
+
 from models.estimate import Candidate, RankedCandidate
 from models.request import Objective
 from search.answer import layout_of, node_facts, priced
@@ -37,9 +39,15 @@ def widened(wanted: Wanted) -> Wanted:
 def shortlist(
     problem: Problem, best: Kept | None, scored: Score, wanted: Wanted, clock: Clock
 ) -> tuple[RankedCandidate, ...]:
-    """Return the places as full reports, best first; ties keep the order they were ranked in."""
+    """Return the places as full reports, best first; ties keep the order they were ranked in.
+
+    When time is up the places are those the formulas rank first, told without their other orders.
+    """
     if best is None:
         return ()
+    late = clock.expired()
+    if late:
+        best = best.take(np.arange(min(len(best.table), wanted.top_k)))
     rows, other = range(len(best.table)), others(problem, best.table)
     found = list(zip(rows, _reports(problem, best, wanted.objective, clock), strict=True))
     found.sort(key=lambda place: (*_worth(place[1], wanted.objective), place[0]))
@@ -49,7 +57,7 @@ def shortlist(
             rank=rank + 1,
             variants=int(scored.fit_of_shape[best.shape[row]]) - 1,
             ties=other[row].ties,
-            other_orders=other_orders(report.layout, other[row].fastest, problem.setting),
+            other_orders=other_orders(report.layout, () if late else other[row].fastest, problem.setting),
         )
         for rank, (row, report) in enumerate(found[: wanted.top_k])
     )
@@ -57,8 +65,9 @@ def shortlist(
 
 def _reports(problem: Problem, best: Kept, objective: Objective, clock: Clock) -> Iterator[Candidate]:
     for row in range(len(best.table)):
-        even = priced(layout_of(problem, best.table, row), problem.setting)
-        if row >= PLACED or objective == "traffic" or clock.expired():
+        late = clock.expired()
+        even = priced(layout_of(problem, best.table, row), problem.setting, run=not late)
+        if row >= PLACED or objective == "traffic" or late:
             yield even
         else:
             yield _better_split(even, problem, objective)

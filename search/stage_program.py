@@ -178,6 +178,7 @@ def _in_turn(program: _Program, goals: list[Linear], limit_s: float) -> Found:
     proven = True
     for goal in goals:
         if split is not None and goal is goals[-1] and not asymmetry(split):
+            program.model.add(goal <= 0)
             break
         program.model.minimize(goal)
         solver = _solver(limit_s)

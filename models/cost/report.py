@@ -11,7 +11,7 @@ from models.cost.flops import model_flops_per_token
 from models.cost.flops_megatron import prediction_flops
 from models.cost.memory import PART_OF_LINE, memory_lines, stages_in_flight
 from models.cost.pipeline_run import Run
-from models.cost.price import price_one
+from models.cost.price import price, price_one
 from models.cost.setting import Setting
 from models.cost.stages import Stages, every_stage
 from models.cost.step_time import StepTime, Traffic, micro_batch_parts, micro_batch_work
@@ -24,10 +24,10 @@ from models.layout import Layout
 PARTS = ("weights", "gradients", "optimizer", "activations", "buffers", "overhead")
 
 
-def candidate(layout: Layout, setting: Setting) -> Candidate:
-    """Return the full report of one layout."""
+def candidate(layout: Layout, setting: Setting, *, run: bool = True) -> Candidate:
+    """Return the full report of one layout, its schedule run or, where there is no time, by formulas."""
     table = LayoutTable.of([layout])
-    stages, traffic, time = price_one(table, setting)
+    stages, traffic, time = (price_one if run else price)(table, setting)
     parts = {name: float(value[0]) for name, value in time.parts.items()}
     step = float(time.total[0])
     tokens = setting.workload.tokens_per_step / step
