@@ -8,7 +8,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Count = Annotated[int, Field(strict=True, ge=1, le=1_048_576)]
+LARGEST_COUNT = 1_048_576
+"""The largest count anyone may state."""
+Count = Annotated[int, Field(strict=True, ge=1, le=LARGEST_COUNT)]
 """A positive whole number: a degree, a number of layers, heads, experts."""
 
 Flag = Annotated[bool, Field(strict=True)]

@@ -1,5 +1,6 @@
 """A stated workload with every choice made: the batch in sequences, the types of the gradients."""
 
+from models.base import LARGEST_COUNT
 from models.catalogue.recipes import recipe
 from models.errors import Fault, InvalidField
 from models.estimate import Assumption
@@ -76,6 +77,10 @@ def batch_faults(stated: WorkloadRequest) -> list[Fault]:
     if tokens is None:
         reason = "the batch of a step is not stated"
         return [Fault("/workload/global_batch", None, reason, "State global_batch or global_batch_tokens.")]
+    if tokens // length > LARGEST_COUNT:
+        reason = f"a batch is at most {LARGEST_COUNT} sequences, and this is {tokens // length} of {length}"
+        fix = f"{LARGEST_COUNT * length} would do."
+        return [Fault("/workload/global_batch_tokens", tokens, reason, fix)]
     if tokens % length:
         near = max(1, round(tokens / length)) * length
         reason = f"a batch is whole sequences, and {tokens} is no multiple of {length}"

@@ -444,3 +444,16 @@ def test_fp4_is_a_precision_of_the_gpus_that_have_it():
     assert resolve(search(cluster="gb200-nvl72", gpus=64, workload=workload)).workload.precision == "nvfp4"
     with pytest.raises(InvalidField, match="no nvfp4 rate"):
         resolve(search(workload=workload))
+
+
+def test_a_batch_of_more_sequences_than_anyone_may_state_is_a_fault_in_tokens_too():
+    workload = {"sequence_length": 3, "global_batch_tokens": 3 * 1_048_577}
+    with pytest.raises(InvalidField) as error:
+        resolve(search(workload=workload))
+    (fault,) = error.value.faults
+    assert fault.field == "/workload/global_batch_tokens"
+    assert fault.fix == f"{3 * 1_048_576} would do."
+    assert (
+        resolve(search(workload=workload | {"global_batch_tokens": 3 * 1_048_576})).workload.global_batch
+        == 1_048_576
+    )
