@@ -27,6 +27,8 @@ SPARE = 4
 """Places priced beyond those asked for: formulas may rank a neighbour too low. [1]"""
 PLACED = 24
 """Places whose layers are placed; those below keep the even split. [1]"""
+LATE = 0.7
+"""Part of the time limit after which places are told as the formulas have them. [1]"""
 TIE = 1e-3
 """Two splits whose steps differ by less are as fast: it is less than the model knows. [1]"""
 
@@ -41,12 +43,11 @@ def shortlist(
 ) -> tuple[RankedCandidate, ...]:
     """Return the places as full reports, best first; ties keep the order they were ranked in.
 
-    When time is up the places are those the formulas rank first, told without their other orders.
+    When time is nearly up the places are those the formulas rank first, told without their other orders.
     """
     if best is None:
         return ()
-    late = clock.expired()
-    if late:
+    if clock.expired(LATE):
         best = best.take(np.arange(min(len(best.table), wanted.top_k)))
     rows, other = range(len(best.table)), others(problem, best.table)
     found = list(zip(rows, _reports(problem, best, wanted.objective, clock), strict=True))
@@ -57,7 +58,9 @@ def shortlist(
             rank=rank + 1,
             variants=int(scored.fit_of_shape[best.shape[row]]) - 1,
             ties=other[row].ties,
-            other_orders=other_orders(report.layout, () if late else other[row].fastest, problem.setting),
+            other_orders=other_orders(
+                report.layout, () if clock.expired(LATE) else other[row].fastest, problem.setting
+            ),
         )
         for rank, (row, report) in enumerate(found[: wanted.top_k])
     )
@@ -65,7 +68,7 @@ def shortlist(
 
 def _reports(problem: Problem, best: Kept, objective: Objective, clock: Clock) -> Iterator[Candidate]:
     for row in range(len(best.table)):
-        late = clock.expired()
+        late = clock.expired(LATE)
         even = priced(layout_of(problem, best.table, row), problem.setting, run=not late)
         if row >= PLACED or objective == "traffic" or late:
             yield even
