@@ -26,11 +26,6 @@ def framework(name: str) -> Framework:
     return Framework(**{key: value for key, value in _table(name).items() if key != "sources"})
 
 
-def framework_sources(name: str) -> dict[str, str]:
-    """Return where each habit is read."""
-    return dict(_table(name)["sources"])
-
-
 def _table(name: str) -> dict[str, Any]:
     """Only names that were listed are ever opened, so no name can reach outside the folder."""
     if name not in framework_names():

@@ -42,13 +42,6 @@ def recipe(
     )
 
 
-def recipe_sources() -> dict[str, str]:
-    """Return where each precision's, master's and optimizer's bytes come from."""
-    return {
-        f"{kind}.{name}": entry["source"] for kind, group in _data().items() for name, entry in group.items()
-    }
-
-
 @cache
 def _data() -> dict[str, dict[str, dict[str, Any]]]:
     return tomllib.loads((files("models.catalogue") / "recipes.toml").read_text("utf-8"))

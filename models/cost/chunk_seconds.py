@@ -3,10 +3,9 @@
 from models.cost.compute import compute_seconds
 from models.cost.pipeline.simulate import Durations
 from models.cost.pipeline_traffic import boundary_seconds
-from models.cost.price import price
 from models.cost.setting import Setting
-from models.cost.stages import every_chunk
-from models.cost.step_time import micro_batch_parts, micro_batch_work
+from models.cost.stages import every_chunk, stage_kinds
+from models.cost.step_time import all_traffic, micro_batch_parts, micro_batch_work
 from models.cost.table import LayoutTable
 from models.layout import Layout
 
@@ -22,7 +21,7 @@ def chunk_durations(layout: Layout, setting: Setting) -> Durations:
         What it is priced under.
     """
     table = LayoutTable.of([layout])
-    _, traffic, _ = price(table, setting)
+    traffic = all_traffic(table, stage_kinds(table, setting), setting)
     compute = compute_seconds(table, setting)
     chunks = every_chunk(layout.pp, layout.vpp, setting, layout.stage_layers)
     parts = micro_batch_parts(table, compute, chunks, traffic, setting)
