@@ -168,9 +168,9 @@ def _restrict(variables: Variables, name: str, values: IntVector, when: list[cp_
 def _runs(problem: Problem, rules: list[Rule], pp: int, dp: IntVector, schedule: int) -> Mask:
     """Whether some chunk count and micro-batch keeps the inner rules, for each dp."""
     domains = problem.domains
-    vpp = np.array([v for v in domains.vpp if chunks_fit(schedule, v)], dtype=np.int64)
+    vpp = np.array(domains.vpp, dtype=np.int64)
     inner = {
-        "vpp": vpp,
+        "vpp": vpp[chunks_fit(schedule, vpp)],
         "micro_batch": np.array(domains.micro_batch, dtype=np.int64),
         "recompute": np.array(domains.recompute, dtype=np.int64),
     }

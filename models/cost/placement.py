@@ -24,6 +24,9 @@ Array = NDArray[np.float64]
 DENSE_AXES: tuple[Axis, ...] = ("tp", "cp", "dp", "pp")
 EXPERT_AXES: tuple[Axis, ...] = ("tp", "ep", "dp", "pp")
 
+AT_ONCE = 2**20
+"""Ranks whose places are looked at together. [1]"""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -222,17 +225,31 @@ def straddled_members(size: int, stride: int, unit: int, gpus: int | None = None
 def _straddled_blocks(inner: int, step: int, outer: int, stride: int, unit: int, gpus: int | None) -> int:
     """Least ranks of a group along two axes that fall into one unit with one of them, over every group.
 
-    What groups start on is looked at once for each place of a unit.
+    What groups start on is looked at once for each place of a unit, over the ranks after which blocks
+    and units begin together again.
 
     >>> _straddled_blocks(3, 1, 4, 6, 8, 24)
     3
     """
-    whole = outer * stride
-    ranks = np.arange(gpus or whole * unit)
+    period = math.lcm(inner * step, outer * stride, unit)
+    ranks = np.arange(period if gpus is None else min(period, gpus))
     starts = ranks[(ranks // step % inner == 0) & (ranks // stride % outer == 0)]
     offsets = (np.arange(inner)[:, None] * step + np.arange(outer)[None, :] * stride).reshape(-1)
-    places = (np.unique(starts % unit)[:, None] + offsets) // unit
-    return min(int(np.unique(place, return_counts=True)[1].min()) for place in places)
+    places = np.unique(starts % unit)
+    some = max(AT_ONCE // len(offsets), 1)
+    blocks = (places[start : start + some] for start in range(0, len(places), some))
+    return min(_least_run((block[:, None] + np.sort(offsets)) // unit) for block in blocks)
+
+
+def _least_run(rows: NDArray[np.int64]) -> int:
+    """Return the fewest times a value stands in any row, where every row is sorted.
+
+    >>> _least_run(np.array([[0, 0, 1, 1], [0, 1, 1, 1]]))
+    1
+    """
+    begins = np.ones(rows.shape, dtype=np.bool_)
+    begins[:, 1:] = rows[:, 1:] != rows[:, :-1]
+    return int(np.diff(np.flatnonzero(begins), append=rows.size).min())
 
 
 def first_places(block: int, stride: int, unit: int, gpus: int | None) -> IntVector:

@@ -57,7 +57,7 @@ def test_a_body_that_never_arrives_whole_is_408_and_the_connection_ends(server_w
         wire.sendall(HALF)
         start = time.monotonic()
         head, _, body = until_closed(wire).decode().partition("\r\n\r\n")
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 20
         assert head.startswith("HTTP/1.1 408")
         assert "application/problem+json" in head
         assert "0.5 s" in body
