@@ -2,10 +2,11 @@
 
 import threading
 
+from models.architecture import Architecture
 from models.catalogue import Resolved
-from models.errors import InvalidField
+from models.errors import Fault, InvalidField
 from models.estimate import Conflict, SearchAnswer, Space
-from models.request import SearchRequest
+from models.request import Constraints, SearchRequest
 from search.answer import assumptions, versions
 from search.best import Wanted
 from search.bounds import Bounds, memory_bounds
@@ -25,7 +26,16 @@ from search.solve import Solution, enumerate_cells
 from search.timeline import Told, bare_timeline, layout_timeline, schedule_answer
 from search.traffic import traffic
 
-__all__ = ["Told", "bare_timeline", "evaluate", "layout_timeline", "schedule_answer", "search", "traffic"]
+__all__ = [
+    "Told",
+    "bare_timeline",
+    "constraint_faults",
+    "evaluate",
+    "layout_timeline",
+    "schedule_answer",
+    "search",
+    "traffic",
+]
 
 
 def search(request: SearchRequest, resolved: Resolved, stop: threading.Event | None = None) -> SearchAnswer:
@@ -46,10 +56,7 @@ def search(request: SearchRequest, resolved: Resolved, stop: threading.Event | N
         When a rank order is no order of the five axes, or what is said of recompute contradicts itself,
         or something is said of experts where there are none.
     """
-    faults = order_faults(request.constraints)
-    faults += recompute_faults(request.constraints, resolved.architecture)
-    faults += expert_faults(request.constraints, resolved.architecture)
-    if faults:
+    if faults := constraint_faults(request.constraints, resolved.architecture):
         raise InvalidField(*faults)
     clock = Clock(request.time_limit_s, stop)
     problem = problem_of(request, resolved)
@@ -70,6 +77,18 @@ def search(request: SearchRequest, resolved: Resolved, stop: threading.Event | N
         warnings=resolved.warnings,
         version=versions(problem.setting),
     )
+
+
+def constraint_faults(constraints: Constraints, architecture: Architecture | None) -> list[Fault]:
+    """Return what is wrong with what a caller asks of layouts, whatever the cluster and the batch.
+
+    Of an architecture that cannot be read only what holds for every one is told.
+    """
+    faults = order_faults(constraints)
+    if architecture is not None:
+        faults += recompute_faults(constraints, architecture)
+        faults += expert_faults(constraints, architecture)
+    return faults
 
 
 def _conflict(

@@ -8,6 +8,7 @@ from pydantic import ValidationError
 from models.catalogue import resolve
 from models.errors import Fault, InvalidField, LayoutError
 from models.request import EvaluateRequest, SearchRequest
+from service.resolving import asked_faults
 from service.sentences import explain
 
 Question = TypeVar("Question", SearchRequest, EvaluateRequest)
@@ -48,13 +49,16 @@ def _meaning(body: Mapping[str, Any], unread: set[str], schema: type[Question]) 
     readable = {key: value for key, value in body.items() if key not in unread and key in schema.model_fields}
     stand_ins = {key: value for key, value in STAND_INS.items() if key in schema.model_fields}
     try:
-        resolve(schema.model_validate({**stand_ins, **readable}))
-    except LayoutError as error:
-        mixed = {part for name in FOLLOWS.keys() & unread for part in FOLLOWS[name]}
-        return [fault for fault in error.faults if _part(fault.field) not in unread | mixed]
+        question = schema.model_validate({**stand_ins, **readable})
     except ValidationError:
         return []
-    return []
+    faults = asked_faults(question, knows_model="model" not in unread)
+    try:
+        resolve(question)
+    except LayoutError as error:
+        mixed = {part for name in FOLLOWS.keys() & unread for part in FOLLOWS[name]}
+        faults = [fault for fault in error.faults if _part(fault.field) not in unread | mixed] + faults
+    return faults
 
 
 def _part(field: str) -> str:

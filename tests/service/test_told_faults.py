@@ -123,3 +123,24 @@ def test_a_parameter_said_twice_is_refused(client):
     told = check_problem(client.get("/v1/models?sequence_length=1&sequence_length=2"), 422)
     assert told["faults"][0]["field"] == "sequence_length"
     assert told["faults"][0]["value"] == ["1", "2"]
+
+
+SAME = ["tp"] * 5
+WRONG_ORDER = {"rank_order": SAME, "ep": 2, "recompute_layers": 1, "recompute": "none"}
+"""An order with an axis five times; experts a dense model has not; an extent of what is not tried."""
+ASKED = {"/constraints/rank_order", "/constraints/ep", "/constraints/recompute_layers"}
+
+
+@pytest.mark.parametrize(
+    ("other", "field"),
+    [({"gpus": 0}, "/gpus"), ({"cluster": "dgx-h1000"}, "/cluster"), ({"colour": 1}, "/colour")],
+)
+def test_what_is_asked_of_layouts_is_judged_beside_every_other_fault(client, other, field):
+    assert set(faults_of(search(client, constraints=WRONG_ORDER, **other))) == ASKED | {field}
+
+
+@pytest.mark.parametrize("model", [{"hidden_size": 0}, "llama-3-9b"])
+def test_experts_are_not_judged_by_a_model_that_cannot_be_read(client, model):
+    faults = faults_of(search(client, constraints=WRONG_ORDER, model=model))
+    assert "/constraints/rank_order" in faults
+    assert not {"/constraints/ep", "/constraints/recompute_layers"} & set(faults)
