@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from models.cost.distinct import distinct
 from models.cost.floor import CAUSES, LAYERED, least_bytes, least_seconds, step_bytes, step_seconds
 from models.cost.routes import Routes, routes
 from models.cost.setting import Setting
@@ -74,7 +75,8 @@ def floors(
     causes = _causes(problem, chosen, order, least, clock)
     if causes is None:
         return None
-    both, _ = numbered([pairs.row, placement])
+    both, _ = distinct(pairs.row, placement)
+    both = both[np.argsort(pairs.row[both], kind="stable")]
     row, placement = pairs.row[both], placement[both]
     starts = np.flatnonzero(np.diff(row, prepend=-1))
     at = np.full(len(cells.degrees), -1)
@@ -100,7 +102,7 @@ def _placements(
         for by_group in _facts(placed).values():
             found += [column for name in LAYERED if name in by_group for column in by_group[name].T]
         columns.append(found)
-    first, placement = numbered([np.concatenate(column) for column in zip(*columns, strict=True)])
+    first, placement = distinct(*(np.concatenate(column) for column in zip(*columns, strict=True)))
     return placement, first
 
 
@@ -142,22 +144,3 @@ def _layouts(
     zero = np.zeros(len(degrees), dtype=np.int64)
     rest = cells_to_table(problem, degrees, zero, zero, zero + 1, zero + micro_batch, zero + recompute)
     return replace(rest, order=order)
-
-
-def numbered(columns: list[NDArray[np.int64] | Array]) -> tuple[IntVector, IntVector]:
-    """Return the first row of each distinct tuple of values, and the number of each row's tuple.
-
-    >>> [part.tolist() for part in numbered([np.array([3, 1, 3]), np.array([0.5, 0.5, 0.5])])]
-    [[1, 0], [1, 0, 1]]
-    """
-    code, size = np.zeros(len(columns[0]), dtype=np.int64), 1
-    for column in columns:
-        if len(column) and (column == column[0]).all():
-            continue
-        values, place = np.unique(column, return_inverse=True)
-        if size * len(values) >= 1 << 62:
-            _, code = np.unique(code, return_inverse=True)
-            size = int(code.max()) + 1
-        code, size = code * len(values) + place, size * len(values)
-    _, first, number = np.unique(code, return_index=True, return_inverse=True)
-    return first, number
