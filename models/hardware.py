@@ -39,6 +39,9 @@ class Gpu(Schema):
     """The same of the FP8 peak."""
     matmul_fraction_fp4: Fraction = 0.36
     """The same of the FP4 peak."""
+    host_bandwidth_bytes_per_s: BytesPerSecond | None = None
+    """What copies to or from the host's memory reach while every GPU of the server copies; null where
+    nobody says."""
     generation: Generation = "other"
     """Family of its multiprocessors: what fitted efficiencies are told by."""
     multiprocessors: Count | None = None

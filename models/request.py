@@ -164,6 +164,8 @@ class GpuRequest(Schema):
     """FP32 (or TF32) peak."""
     matmul_fraction: Annotated[float, Field(strict=True, ge=0.001, le=1, allow_inf_nan=False)] = 0.75
     """Fraction of the peak that large matrix products reach."""
+    host_bandwidth_bytes_per_s: BytesPerSecond | None = None
+    """What copies to or from the host's memory reach; activations are offloaded over it."""
     generation: Generation = "other"
     """Family of its multiprocessors, by which fitted efficiencies are told."""
     multiprocessors: Count | None = None

@@ -39,17 +39,19 @@ class StackRequest(Schema):
     """Kernels the host launches as one: parts of a layer, or the whole iteration."""
     ep_overlap: Flag = False
     """Expert all-to-alls run behind the compute of another micro-batch."""
+    activation_offload: Flag = False
+    """Activations wait in the host's memory between forward and backward."""
+    offload_share: Annotated[float, Field(strict=True, gt=0, le=1, allow_inf_nan=False)] = 1.0
+    """Share of each stage's layers whose activations do; two layers stay on the GPU for the copies."""
 
 
 class Stack(StackRequest):
     """Every software knob: a caller's, and those that only measured runs state.
 
-    No request may state the latter: no price hangs on the one, and the other names a container.
+    No request may state the latter, which names a container.
     """
 
     attention_kernel: AttentionKernel = "flash2"
-    activation_offload: Flag = False
-    """Activations wait in the host's memory between forward and backward."""
     release: str | None = None
     """The release of the framework's container, as year and month: "25.09"; null where not said."""
 

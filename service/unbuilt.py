@@ -1,7 +1,6 @@
 """What the contract names and this version does not do yet: refused by name, never ignored."""
 
 FIELDS: dict[str, str] = {
-    "activation_offload": "activations offloaded to the host are not priced yet",
     "calibration": "a caller's own calibration is not built yet",
 }
 """Field name to what is missing."""

@@ -60,6 +60,7 @@ def resolve(request: SearchRequest | EvaluateRequest) -> Resolved:
         errors += [InvalidField(*faults)] if faults else []
     found = recipe_faults(request.stack, request.workload.precision)
     found += stack_faults(request.stack, model[0]) if model is not None else []
+    found += offload_faults(request.stack, cluster[0].gpu if cluster is not None else None)
     errors += [InvalidField(*found)] if found else []
     if errors or model is None or cluster is None or workload is None:
         raise combined(errors)
@@ -160,7 +161,8 @@ def _stack_defaults(
     stack: StackRequest, architecture: Architecture, precision: Precision, gpu: Gpu
 ) -> list[Assumption]:
     """Software knobs left at their defaults, those of experts and prediction layers where there are any."""
-    names = ["attention_kernel", "fused_loss", "dropout", "cuda_graph"]
+    names = ["attention_kernel", "fused_loss", "dropout", "cuda_graph", "activation_offload"]
+    names += ["offload_share"] if stack.activation_offload else []
     names += ["fp8_recipe"] if precision in LOW_PRECISIONS else []
     names += FOR_EXPERTS if architecture.moe else []
     names += ["mtp"] if architecture.mtp_layers else []
@@ -183,6 +185,23 @@ def recipe_faults(stack: StackRequest, precision: Precision) -> list[Fault]:
     reason = f"products in {precision} are not scaled"
     fix = f"Leave it out, or train in {' or '.join(sorted(LOW_PRECISIONS))}."
     return [Fault("/stack/fp8_recipe", stack.fp8_recipe, reason, fix)]
+
+
+def offload_faults(stack: StackRequest, gpu: Gpu | None) -> list[Fault]:
+    """Check that there is something to offload, and a link to offload it over.
+
+    >>> [fault.field for fault in offload_faults(StackRequest(offload_share=0.5), None)]
+    ['/stack/offload_share']
+    """
+    if not stack.activation_offload:
+        if "offload_share" not in stack.model_fields_set:
+            return []
+        reason = "no activations are offloaded"
+        return [Fault("/stack/offload_share", stack.offload_share, reason, "Set activation_offload to true.")]
+    if gpu is None or gpu.host_bandwidth_bytes_per_s is not None:
+        return []
+    field, reason = "/cluster/gpu/host_bandwidth_bytes_per_s", "activations are offloaded over no stated link"
+    return [Fault(field, None, reason, "State the link to the host's memory, one direction.")]
 
 
 def stack_faults(stack: StackRequest, architecture: Architecture) -> list[Fault]:

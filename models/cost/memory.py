@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost import activations, schedule, state
+from models.cost import activations, offload, schedule, state
 from models.cost.buffers import buffer_lines, overhead_lines
 from models.cost.framework_lines import activation_habits, allocator_habits, gradient_habits
 from models.cost.setting import Setting
@@ -172,8 +172,9 @@ def _activation_lines(table: LayoutTable, stages: Stages, held: Array, setting: 
     part = activations.split(table, setting)
     checkpoint = activations.checkpoint_bytes(part.tokens, architecture.hidden, part.residual, part.element)
     whole, kept = layer_bytes(table, setting, part), kept_layer_bytes(table, setting, part, checkpoint)
+    stored = _stage_activations(table, stages, whole, kept)
     lines = {
-        "layer_activations": held * _stage_activations(table, stages, whole, kept),
+        "layer_activations": offload.resident_bytes(held, stored, _largest(stages, kept), setting.offloaded),
         "working_layer": np.where((table.recompute == FULL)[:, None], _largest(stages, whole), 0.0),
     }
     if not profile.real_valued_stages:
@@ -193,6 +194,16 @@ def _activation_lines(table: LayoutTable, stages: Stages, held: Array, setting: 
 def _logit_gradients(table: LayoutTable, part: activations.Split, setting: Setting) -> Array:
     """Gradient of one micro-batch's logits in the activations' type, (N, 1). [B]."""
     return activations.logits_bytes(setting.architecture, table, part, 0)[:, None]
+
+
+def kept_bytes(table: LayoutTable, stages: Stages, setting: Setting) -> Array:
+    """What a stage's layers keep of one micro-batch until its backward, wherever it waits, (N, S). [B]."""
+    part = activations.split(table, setting)
+    checkpoint = activations.checkpoint_bytes(
+        part.tokens, setting.architecture.hidden, part.residual, part.element
+    )
+    whole, kept = layer_bytes(table, setting, part), kept_layer_bytes(table, setting, part, checkpoint)
+    return _stage_activations(table, stages, whole, kept)
 
 
 @dataclass(frozen=True)

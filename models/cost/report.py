@@ -9,7 +9,7 @@ from models.cost.band import band_warnings, step_band
 from models.cost.compute import compute_seconds, model_flops_utilisation
 from models.cost.flops import model_flops_per_token
 from models.cost.flops_megatron import prediction_flops
-from models.cost.memory import PART_OF_LINE, memory_lines, stages_in_flight
+from models.cost.memory import PART_OF_LINE, kept_bytes, memory_lines, stages_in_flight
 from models.cost.pipeline_run import Run
 from models.cost.price import price, price_one
 from models.cost.setting import Setting
@@ -120,4 +120,15 @@ def _warnings(layout: Layout, setting: Setting) -> tuple[str, ...]:
         found.append(
             f"{layout.micro_batches} micro-batches on {layout.pp} stages: the pipeline is mostly idle."
         )
-    return (*found, *band_warnings(setting, layout))
+    return (*found, *_offloaded(layout, setting), *band_warnings(setting, layout))
+
+
+def _offloaded(layout: Layout, setting: Setting) -> tuple[str, ...]:
+    """What the hosts must hold, whose memory no catalogue knows."""
+    if not setting.offloaded:
+        return ()
+    table = LayoutTable.of([layout])
+    stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers, int(table.schedule[0]))
+    waiting = stages_in_flight(table, stages, setting) * kept_bytes(table, stages, setting)
+    most = setting.offloaded * float(waiting.max()) / 1e9
+    return (f"{most:.1f} GB of activations a GPU wait in the host's memory: its size is not checked.",)

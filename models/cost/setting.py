@@ -41,6 +41,11 @@ class Setting:
         return habit and self.workload.recipe.master > 0
 
     @property
+    def offloaded(self) -> float:
+        """Share of each stage's layers whose activations wait in the host's memory. [1]."""
+        return self.stack.offload_share if self.stack.activation_offload else 0.0
+
+    @property
     def mtp_layers(self) -> int:
         """Multi-token-prediction layers that are trained, on the last stage. [1]."""
         return self.architecture.mtp_layers if self.stack.mtp else 0

@@ -29,6 +29,8 @@ from models.cost.exposed import (
     tp_exposed,
 )
 from models.cost.host import besides_seconds, launched_seconds
+from models.cost.memory import kept_bytes
+from models.cost.offload import copy_seconds, held_up
 from models.cost.pace import pace
 from models.cost.pipeline_time import Added, Work, added, ran, work
 from models.cost.pipeline_traffic import PipelineTraffic, boundary_seconds, pp_traffic
@@ -162,13 +164,16 @@ def micro_batch_parts(
 def micro_batch_work(
     table: LayoutTable, compute: Compute, parts: dict[str, Array], stages: Stages, setting: Setting
 ) -> Work:
-    """A micro-batch's halves on each stage, with the host that launches them, (N, S). [s]."""
+    """A micro-batch's halves on each stage, with the host that launches them and offloading, (N, S). [s]."""
     worked = np.add.reduce(list(parts.values()))
     launched = launched_seconds(table, stages, worked, setting)
     whole = np.isin(table.schedule, (DUALPIPE_V, DUALPIPE)) & ~splits_backward(
         table.schedule, table.recompute
     )
-    return work(compute, parts, worked, launched, stages, whole)
+    one = work(compute, parts, worked, launched, stages, whole)
+    if not setting.offloaded:
+        return one
+    return held_up(one, copy_seconds(kept_bytes(table, stages, setting), setting))
 
 
 def optimizer_seconds(table: LayoutTable, stages: Stages, setting: Setting) -> Array:

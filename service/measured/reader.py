@@ -24,7 +24,14 @@ MAY_BE_ZERO = frozenset(
 )  # fmt: skip
 """Whole-number columns in which 0 is said and means none."""
 MAY_BE_MISSING = frozenset(
-    {"schedule", "model_name", "measured_tokens_per_s_per_gpu", "measured_tflops_per_gpu", "flops_kind"}
+    {
+        "schedule",
+        "model_name",
+        "offload_share",
+        "measured_tokens_per_s_per_gpu",
+        "measured_tflops_per_gpu",
+        "flops_kind",
+    }
 )
 """Columns a file may leave out: its other columns say the same, or enough."""
 UNREAD = frozenset({"params_active_B", "measured_mfu", "notes"})

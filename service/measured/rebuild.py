@@ -15,6 +15,7 @@ from search.check import broken_rules
 from service.measured.architectures import architecture_of
 from service.measured.layouts import layout_of, workload_of
 from service.measured.machines import cluster_of
+from service.measured.offloading import offloading
 from service.measured.run import MeasuredRun
 from service.measured.stacks import stack_of
 from service.measured.told import CannotPredict, Told
@@ -67,6 +68,7 @@ def _rebuild(run: MeasuredRun, profile: Profile, told: Told) -> Rebuilt:
         stack=stack_of(run, told),
     )
     layout = layout_of(run, architecture, told)
+    setting = offloading(run, setting, layout, told)
     _check_rules(Case(layout, setting))
     return Rebuilt(setting, layout)
 

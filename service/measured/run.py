@@ -82,6 +82,8 @@ class MeasuredRun:
     token_drop: bool
     mtp: bool
     activation_offload: bool
+    offload_share: float | None
+    """Share of the layers whose activations are offloaded; a column a file may leave out."""
 
     measured_step_s: float | None
     measured_tokens_per_s_per_gpu: float | None

@@ -11,8 +11,6 @@ FUSED_LOSS = frozenset({"megatron-core", "composer-fsdp"})
 `loss_fn: fused_crossentropy`, the default of mosaicml/llm-foundry)."""
 DROPOUT = frozenset({"megatron-2020", "megatron-2021", "megatron-deepspeed", "oneflow"})
 """Frameworks whose GPT recipes train with dropout 0.1 (NVIDIA/Megatron-LM megatron/arguments.py)."""
-UNPRICED = ("activation_offload",)
-"""Columns that reach the stack and that no formula reads yet."""
 GRAPHED_SINCE = "26.06"
 """Container since which NVIDIA's recipes for experts capture the whole step and overlap the experts'
 exchange; the rows that say so and the later ones that do not agree within 2.3 %."""
@@ -27,9 +25,6 @@ def stack_of(run: MeasuredRun, told: Told) -> Stack:
     ):
         if value is not None and value not in known:
             raise CannotPredict.unknown(column, value, known)
-    for column in UNPRICED:
-        if value := getattr(run, column):
-            told.ignore(column, value, "not priced")
     if run.n_experts:
         told.assume("imbalance", 1.0, "no column: published runs force even routing")
     fused, dropout = run.framework in FUSED_LOSS, run.framework in DROPOUT
@@ -46,6 +41,7 @@ def stack_of(run: MeasuredRun, told: Told) -> Stack:
         ep_overlap=overlap,
         dispatcher=dispatcher,
         activation_offload=run.activation_offload,
+        offload_share=run.offload_share or 1.0,
         release=run.release,
     )
 

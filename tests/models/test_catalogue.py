@@ -220,6 +220,7 @@ def test_a_request_by_names_resolves_with_its_defaults_told():
         "/stack/fused_loss": False,
         "/stack/dropout": False,
         "/stack/cuda_graph": "none",
+        "/stack/activation_offload": False,
     }
     assert got.warnings == ()
 
@@ -237,7 +238,13 @@ def test_what_the_caller_states_is_not_told_back():
             workload=workload,
             profile="textbook",
             framework="any",
-            stack={"attention_kernel": "cudnn", "fused_loss": True, "dropout": False, "cuda_graph": "none"},
+            stack={
+                "attention_kernel": "cudnn",
+                "fused_loss": True,
+                "dropout": False,
+                "cuda_graph": "none",
+                "activation_offload": False,
+            },
             constraints={"memory_limit_bytes": 85 * 10**9},
         )
     )

@@ -206,9 +206,26 @@ def test_fsdp_under_a_pipeline_keeps_weights_and_gradients_whole(tmp_path):
     assert ("zero_stage", 2) in [(a.field, a.value) for a in told.assumed]
 
 
-def test_what_is_stated_and_not_priced_is_told(tmp_path):
-    told = report(one(tmp_path, "megatronbr-0043"), CALIBRATED)
-    assert told.ignored == ("activation_offload True: not priced",)
+@pytest.mark.parametrize(
+    ("run", "layers", "within"), [("megatronbr-0043", 20, 6), ("megatronbr-0046", 40, 0)]
+)
+def test_as_many_layers_are_offloaded_as_the_recipe_of_the_run_took(tmp_path, run, layers, within):
+    """NVIDIA's recipes for Llama 3 70B offload 20 of 80 layers on GB300, 40 on GB200; no column says so."""
+    told = Told()
+    stack = rebuild(one(tmp_path, run), CALIBRATED, told).setting.stack
+    assert stack.activation_offload
+    assert abs(80 * stack.offload_share - layers) <= within
+    assert "offload_share" in {a.field for a in told.assumed}
+    assert report(one(tmp_path, run), CALIBRATED).predicted_oom is False
+    assert report(one(tmp_path, run, activation_offload="0"), CALIBRATED).predicted_oom is True
+
+
+def test_a_share_that_a_file_states_is_the_share_that_is_offloaded(tmp_path):
+    row = rows()["megatronbr-0046"] | {"offload_share": "0.9"}
+    (run,) = read_runs(written(tmp_path, [row]))
+    told = Told()
+    assert rebuild(run, CALIBRATED, told).setting.stack.offload_share == 0.9
+    assert "offload_share" not in {a.field for a in told.assumed}
 
 
 def stack(tmp_path: Path, run: str, **cells: str) -> Stack:
