@@ -12,13 +12,23 @@ Fp8Recipe = Literal["tensorwise", "current-scaling", "rowwise", "mx", "nvfp4"]
 CudaGraph = Literal["none", "partial", "full"]
 Dispatcher = Literal["all_to_all", "deduplicating"]
 
+RUNS_NOT_ON: dict[AttentionKernel, tuple[Generation, ...]] = {
+    "unfused": (),
+    "flash-triton": ("volta",),
+    "flash2": ("volta",),
+    "flash3": ("volta", "ampere", "ada", "blackwell", "blackwell-ultra", "cdna"),
+    "cudnn": ("volta", "cdna"),
+}
+"""Generations of GPUs a kernel was not written for (Dao-AILab/flash-attention README.md, requirements; cuDNN
+is NVIDIA's, and its fused attention begins with Ampere)."""
+
 
 class StackRequest(Schema):
     """How the training framework runs a layer, as a caller says it; defaults are told under `assumptions`."""
 
     attention_kernel: AttentionKernel | None = None
     """`unfused` stores the attention scores; the others are fused and never do. Null: what Megatron-Core's
-    attention takes on the GPU, cuDNN's on Hopper and Blackwell, FlashAttention-2 elsewhere."""
+    attention takes on the GPU, cuDNN's on Hopper and Blackwell, none on Volta, FlashAttention-2 elsewhere."""
     fused_loss: Flag = False
     """The loss is computed in place or in chunks: no FP32 copy of the logits."""
     mtp: Flag = False
@@ -69,9 +79,12 @@ class Stack(StackRequest):
 def default_kernel(generation: Generation) -> AttentionKernel:
     """Attention kernel that NVIDIA/TransformerEngine prefers on a generation of GPUs.
 
-    transformer_engine/pytorch/attention: cuDNN's from Hopper on, FlashAttention-2 before.
+    transformer_engine/pytorch/attention: cuDNN's from Hopper on, FlashAttention-2 before; where neither runs,
+    no fused one.
 
-    >>> default_kernel("ampere")
-    'flash2'
+    >>> default_kernel("ampere"), default_kernel("volta")
+    ('flash2', 'unfused')
     """
+    if generation in RUNS_NOT_ON["flash2"]:
+        return "unfused"
     return "cudnn" if generation in ("hopper", "blackwell", "blackwell-ultra") else "flash2"

@@ -7,19 +7,22 @@ from typing import Any, TypeVar
 from models.architecture import Architecture
 from models.catalogue import loader
 from models.catalogue.fabric import partly_filled, resolve_cluster, stretched
+from models.catalogue.software import (
+    machine_faults,
+    recipe_faults,
+    share_faults,
+    stack_defaults,
+    stack_faults,
+)
 from models.catalogue.training import precision_faults, resolve_workload
 from models.errors import Fault, InvalidField, LayoutError, UnknownEntry
 from models.estimate import Assumption
-from models.hardware import Cluster, Gpu
+from models.hardware import Cluster
 from models.huggingface import read_config
 from models.request import EvaluateRequest, SearchRequest
-from models.stack import Stack, StackRequest
-from models.workload import LOW_PRECISIONS, Precision, Workload
+from models.workload import Workload
 
 Part = TypeVar("Part")
-
-FOR_EXPERTS = ("dispatcher", "token_drop", "imbalance", "ep_overlap")
-"""Software knobs of a mixture of experts."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +61,9 @@ def resolve(request: SearchRequest | EvaluateRequest) -> Resolved:
         faults = precision_faults(request.workload.precision, cluster[0].gpu, inline=inline)
         faults += memory_faults(request, cluster[0])
         errors += [InvalidField(*faults)] if faults else []
-    found = recipe_faults(request.stack, request.workload.precision)
+    found = recipe_faults(request.stack, request.workload.precision) + share_faults(request.stack)
     found += stack_faults(request.stack, model[0]) if model is not None else []
-    found += offload_faults(request.stack, cluster[0].gpu if cluster is not None else None)
+    found += machine_faults(request.stack, cluster[0].gpu) if cluster is not None else []
     errors += [InvalidField(*found)] if found else []
     if errors or model is None or cluster is None or workload is None:
         raise combined(errors)
@@ -150,70 +153,11 @@ def _own_defaults(
         for name in ("profile", "framework")
         if name not in request.model_fields_set
     ]
-    assumptions += _stack_defaults(request.stack, architecture, request.workload.precision, cluster.gpu)
+    assumptions += stack_defaults(request.stack, architecture, request.workload.precision, cluster.gpu)
     if holder.memory_limit_bytes is None:
         why = "the GPU's label in decimal bytes"
         assumptions.append(Assumption(field=f"{prefix}/memory_limit_bytes", value=limit, why=why))
     return tuple(assumptions)
-
-
-def _stack_defaults(
-    stack: StackRequest, architecture: Architecture, precision: Precision, gpu: Gpu
-) -> list[Assumption]:
-    """Software knobs left at their defaults, those of experts and prediction layers where there are any."""
-    names = ["attention_kernel", "fused_loss", "dropout", "cuda_graph", "activation_offload"]
-    names += ["offload_share"] if stack.activation_offload else []
-    names += ["fp8_recipe"] if precision in LOW_PRECISIONS else []
-    names += FOR_EXPERTS if architecture.moe else []
-    names += ["mtp"] if architecture.mtp_layers else []
-    taken = Stack.of(stack, gpu.generation)
-    return [
-        Assumption(field=f"/stack/{name}", value=getattr(taken, name), why="default")
-        for name in names
-        if name not in stack.model_fields_set
-    ]
-
-
-def recipe_faults(stack: StackRequest, precision: Precision) -> list[Fault]:
-    """Check that a recipe of scaling factors has products to scale.
-
-    >>> [fault.field for fault in recipe_faults(StackRequest(fp8_recipe="mx"), "bf16")]
-    ['/stack/fp8_recipe']
-    """
-    if stack.fp8_recipe is None or precision in LOW_PRECISIONS:
-        return []
-    reason = f"products in {precision} are not scaled"
-    fix = f"Leave it out, or train in {' or '.join(sorted(LOW_PRECISIONS))}."
-    return [Fault("/stack/fp8_recipe", stack.fp8_recipe, reason, fix)]
-
-
-def offload_faults(stack: StackRequest, gpu: Gpu | None) -> list[Fault]:
-    """Check that there is something to offload, and a link to offload it over.
-
-    >>> [fault.field for fault in offload_faults(StackRequest(offload_share=0.5), None)]
-    ['/stack/offload_share']
-    """
-    if not stack.activation_offload:
-        if "offload_share" not in stack.model_fields_set:
-            return []
-        reason = "no activations are offloaded"
-        return [Fault("/stack/offload_share", stack.offload_share, reason, "Set activation_offload to true.")]
-    if gpu is None or gpu.host_bandwidth_bytes_per_s is not None:
-        return []
-    field, reason = "/cluster/gpu/host_bandwidth_bytes_per_s", "activations are offloaded over no stated link"
-    return [Fault(field, None, reason, "State the link to the host's memory, one direction.")]
-
-
-def stack_faults(stack: StackRequest, architecture: Architecture) -> list[Fault]:
-    """Check that the software knobs mean something for the architecture."""
-    moved = stack.model_dump(exclude_defaults=True)
-    lacking = {} if architecture.mtp_layers else {"mtp": "multi-token-prediction layers"}
-    lacking |= {} if architecture.moe else dict.fromkeys(FOR_EXPERTS, "experts")
-    return [
-        Fault(f"/stack/{name}", moved[name], f"{architecture.name} has no {part}", "Leave it out.")
-        for name, part in lacking.items()
-        if name in moved
-    ]
 
 
 def _limit_warnings(limit: int, cluster: Cluster) -> tuple[str, ...]:

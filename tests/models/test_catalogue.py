@@ -18,8 +18,10 @@ from models.catalogue import (
     sources,
 )
 from models.catalogue.collective_constants import link_class
+from models.catalogue.software import machine_faults
 from models.errors import InvalidField, UnknownEntry
 from models.request import ClusterRequest, EvaluateRequest, SearchRequest
+from models.stack import StackRequest, default_kernel
 
 FOLDER = Path(models.catalogue.__file__).parent
 FILES = sorted(p for kind in ("architectures", "gpus", "clusters") for p in (FOLDER / kind).glob("*.toml"))
@@ -444,6 +446,44 @@ def test_a_recipe_of_scaling_factors_needs_products_to_scale():
     with pytest.raises(InvalidField, match="not scaled") as error:
         resolve(search(stack={"fp8_recipe": "mx"}))
     assert pointers(error) == ["/stack/fp8_recipe"]
+
+
+@pytest.mark.parametrize(
+    ("precision", "recipe"), [("fp8", "nvfp4"), ("nvfp4", "mx"), ("nvfp4", "tensorwise")]
+)
+def test_blocks_of_sixteen_are_a_recipe_of_fp4_and_the_others_are_not(precision, recipe):
+    workload = {"sequence_length": 4096, "global_batch": 512, "precision": precision}
+    question = {"cluster": "gb200-nvl72", "gpus": 64, "workload": workload}
+    with pytest.raises(InvalidField, match="not scaled so") as error:
+        resolve(search(stack={"fp8_recipe": recipe}, **question))
+    assert pointers(error) == ["/stack/fp8_recipe"]
+    assert resolve(search(**question))
+
+
+@pytest.mark.parametrize(
+    ("card", "kernel", "runs"),
+    [
+        ("v100-32gb", "flash2", False),
+        ("v100-32gb", "cudnn", False),
+        ("v100-32gb", "unfused", True),
+        ("a100-80gb-sxm", "flash3", False),
+        ("a100-80gb-sxm", "flash2", True),
+        ("h100-sxm", "flash3", True),
+        ("b200", "flash3", False),
+        ("mi300x", "cudnn", False),
+        ("mi300x", "flash2", True),
+    ],
+)
+def test_an_attention_kernel_is_refused_on_gpus_it_was_not_written_for(card, kernel, runs):
+    faults = machine_faults(StackRequest(attention_kernel=kernel), gpu(card))
+    assert (faults == []) is runs
+    assert all(fault.field == "/stack/attention_kernel" for fault in faults)
+
+
+@pytest.mark.parametrize("card", gpu_names())
+def test_the_kernel_taken_where_none_is_stated_runs_on_every_gpu(card):
+    kernel = default_kernel(gpu(card).generation)
+    assert machine_faults(StackRequest(attention_kernel=kernel), gpu(card)) == []
 
 
 def test_fp4_is_a_precision_of_the_gpus_that_have_it():
