@@ -132,6 +132,12 @@ def _averaged(setting: Setting) -> list[str]:
 def _shortened(found: Timed, detail: str) -> list[str]:
     if detail == "slots":
         return []
+    if found.counted:
+        runs = ", ".join(map(str, found.counted))
+        return [
+            f"Too long to lay out: the figures are counted on from runs of {runs} micro-batches, which "
+            "grow alike, and no slot is listed."
+        ]
     if found.timeline is None:
         return ["Too long to lay out: the figures are exact formulas', and no slot is listed."]
     instead = "the patterns they repeat are told" if detail == "runs" else "totals are told"
@@ -151,7 +157,7 @@ def _timed(name: str, size: Size, durations: Durations, prefix: str) -> Timed:
         reason = (
             f"pp * vpp * micro_batches{' (at least 2 pp - 1 of them)' * known.cut_down} is "
             f"{known.passes(size):,}, and at most {known.most_passes:,} are laid out under {name}; more only "
-            "where all stages take the same and a formula is exact"
+            "where a formula is exact or shorter runs fill the pipeline and grow alike"
         )
         field, value = _count_field(prefix, size.micro_batches)
         raise InvalidField(Fault(field, value, reason, "Use fewer micro-batches, stages or chunks."))

@@ -21,6 +21,8 @@ from models.cost.traffic_report import dimension_traffic
 from models.estimate import Candidate, Memory, Pipeline, StageMemory, Time
 from models.layout import Layout
 
+EQUAL = 1e-9
+"""Stages busy that little less than the busiest are as busy: sums in another order. [1]"""
 PARTS = ("weights", "gradients", "optimizer", "activations", "buffers", "overhead")
 
 
@@ -67,10 +69,11 @@ def pipeline_report(table: LayoutTable, traffic: Traffic, time: StepTime, settin
     if run is None:
         busy = passes * pace - float(added.hidden[0])
         run = Run(float(busy.max() + added.idle[0] + added.waits[0]), busy)
+    busiest = float(run.busy.max())
     return Pipeline(
         bubble_of_total=1 - float(run.busy.mean()) / run.span,
-        imbalance=float(pace.max() / pace.mean()) - 1,
-        limiting_stage=int(pace.argmax()),
+        imbalance=busiest / float(run.busy.mean()) - 1,
+        limiting_stage=int(np.argmax(run.busy > busiest * (1 - EQUAL))),
         timed_by="formula" if added.run is None else "simulation",
     )
 

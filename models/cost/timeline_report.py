@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cost.pipeline.actions import Action, Kind, Pair, Slot
+from models.cost.pipeline.counted import totals_counted_on
 from models.cost.pipeline.known import KNOWN, Size
 from models.cost.pipeline.runs import pattern_text, repeats
 from models.cost.pipeline.simulate import Durations, Timeline, simulate
@@ -38,6 +39,8 @@ class Timed:
     durations: Durations
     totals: Totals
     timeline: Timeline | None
+    counted: tuple[int, ...] = ()
+    """Micro-batches of the runs the totals are counted on from; none where they are exact."""
 
     @property
     def whole(self) -> bool:
@@ -53,11 +56,14 @@ class Timed:
 
 
 def timed(name: str, size: Size, durations: Durations) -> Timed | None:
-    """Run a schedule, or ask formulas where it is too long; None where neither can."""
+    """Run a schedule; where it is too long ask formulas, or count on from short runs; None where none can."""
     known = KNOWN[name]
     if known.passes(size) > known.most_passes:
         totals = totals_by_formula(name, size, durations)
-        return Timed(name, size, durations, totals, None) if totals else None
+        if totals is not None:
+            return Timed(name, size, durations, totals, None)
+        counted = totals_counted_on(name, size, durations)
+        return Timed(name, size, durations, counted.totals, None, counted.runs) if counted else None
     timeline = simulate(known.make(size, durations), durations)
     return Timed(name, size, durations, totals_of(timeline), timeline)
 

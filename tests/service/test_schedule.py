@@ -270,9 +270,14 @@ def test_a_schedule_too_long_to_lay_out_is_reckoned_by_formula_where_one_is_exac
     answer = told(client, schedule="1f1b", pp=16, micro_batches=1_000_000)
     assert (answer["total_slots"], answer["detail"]) == (3 * 1_000_015, "totals")
     assert [stage["in_flight"] for stage in answer["stages"]] == list(range(16, 0, -1))
-    unequal = refused(client, schedule="1f1b", pp=2, micro_batches=1_000_000, forward_slots=[1, 2])
-    assert "131,072" in unequal["/micro_batches"]["reason"]
-    assert "/micro_batches" in refused(client, schedule="naive", pp=16, micro_batches=1_000_000)
+    unequal = told(client, schedule="1f1b", pp=2, micro_batches=1_000_000, forward_slots=[1, 2])
+    assert (unequal["total_slots"], unequal["detail"]) == (4_000_003, "totals")  # 1 + 1e6 (2 + 2) + 2
+    assert [stage["in_flight"] for stage in unequal["stages"]] == [2, 1]
+    assert "counted on from runs of" in unequal["warnings"][0]
+    naive = told(client, schedule="naive", pp=16, micro_batches=1_000_000)
+    assert (naive["total_slots"], naive["bubble_of_total"]) == (48_000_000, 15 / 16)
+    refusal = refused(client, schedule="v-half", pp=64, micro_batches=4096)["/micro_batches"]
+    assert "8,192" in refusal["reason"]
     picture = ask(client, "image/png", schedule="1f1b", pp=16, micro_batches=1_000_000)
     assert check_problem(picture, 422)["faults"][0]["field"] == "Accept"
 
@@ -354,6 +359,9 @@ def test_a_length_that_is_no_number_is_400(client, number):
         ("v-half", 64, 64, {}),
         ("zb2p", 256, 32, {}),
         ("interleaved-zb", 128, 512, {"vpp": 2}),
+        ("interleaved-zb", 64, 4096, {"vpp": 8}),
+        ("1f1b", 64, 4096, {"forward_slots": [1, 2] * 32}),
+        ("zb2p", 7, 4096, {}),
     ],
 )
 def test_the_longest_schedules_are_answered_soon(client, schedule, pp, micro_batches, more):
@@ -395,6 +403,25 @@ def test_the_head_makes_the_last_chunk_longer_and_waits_tell_on_whom(client):
     assert min(answer["stages"], key=lambda stage: stage["idle"])["busy"] == max(
         stage["busy"] for stage in answer["stages"]
     )
+
+
+@pytest.mark.parametrize(
+    ("schedule", "pp", "vpp"),
+    [("1f1b", 8, 1), ("interleaved", 8, 2), ("interleaved", 4, 5), ("zb-v", 4, 2), ("dualpipe", 8, 1)],
+)
+def test_an_evaluation_tells_the_bubble_and_the_slowest_stage_of_the_timeline(client, schedule, pp, vpp):
+    """One layout, one truth: however long its step is and whether its slots are listed or not."""
+    layout = {"tp": 8, "pp": pp, "vpp": vpp, "dp": 8 // pp, "schedule": schedule, "micro_batch": 1}
+    for batch in (64, 8192):
+        question = {"model": "llama-3-70b", "cluster": "dgx-h100", "gpus": 64, "layout": layout}
+        question["workload"] = {"sequence_length": 8192, "global_batch": batch}
+        timeline = told(client, **question)
+        pipeline = client.post("/v1/evaluate", json=question).json()["candidate"]["pipeline"]
+        busy = [stage["busy"] for stage in timeline["stages"]]
+        assert pipeline["timed_by"] == "simulation"
+        assert pipeline["bubble_of_total"] == pytest.approx(timeline["bubble_of_total"], rel=1e-6)
+        assert pipeline["imbalance"] == pytest.approx(max(busy) * pp / sum(busy) - 1, rel=1e-6)
+        assert busy[pipeline["limiting_stage"]] == pytest.approx(max(busy))
 
 
 def test_a_layouts_faults_stand_at_its_knobs_and_are_told_at_once(client):

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from models.cost.pipeline.actions import Action, faults
 from models.cost.pipeline.conditions import Asked, condition_faults
+from models.cost.pipeline.counted import totals_counted_on
 from models.cost.pipeline.known import KNOWN, Size
 from models.cost.pipeline.runs import pattern_text, repeats
 from models.cost.pipeline.simulate import Durations, simulate
@@ -94,6 +95,38 @@ def test_formulas_say_what_the_timeline_adds_up_to(name):
 def test_no_formula_is_asked_where_stages_differ_or_wait_for_messages(durations):
     assert totals_by_formula("1f1b", Size(4, 8), durations) is None
     assert totals_by_formula("zb-h2", Size(4, 8), ONE(4)) is None
+
+
+UNEQUAL = {2: ([3, 4], [4, 3], [2, 5]), 4: ([3, 4, 3, 5], [4, 3, 3, 2], [2, 5, 3, 3])}
+"""Times of forwards and both halves of backwards, a rank each."""
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if name != "none"])
+@pytest.mark.parametrize("p", [2, 4])
+def test_what_short_runs_grow_by_is_what_a_long_one_takes_more(name, p):
+    """Of equal and unequal stages, with messages and pairs that hide: as if every slot had run."""
+    known, told = KNOWN[name], 0
+    v = 3 if known.most_chunks is None else known.usual_chunks
+    counts = (2 * p * 97, 2 * p * 97 + 1, 2 * p * 97 + p)
+    for g in (g for g in counts if not condition_faults(Asked(name, p, g, v))):
+        size = Size(p, g, v, p)
+        repeated = known.stages(size) // p
+        for times in ((1, 1, 1), tuple(each * repeated for each in UNEQUAL[p])):
+            durations = ONE(known.stages(size), *times, send=0.25, pair_share=0.9)
+            counted = totals_counted_on(name, size, durations, aimed=200 * p)
+            whole = totals_of(simulate(known.make(size, durations), durations))
+            if counted is None:
+                continue
+            told += 1
+            assert max(counted.runs) < g
+            assert counted.totals.span == pytest.approx(whole.span, rel=1e-9)
+            assert counted.totals.busy == pytest.approx(whole.busy)
+            assert counted.totals.held.tolist() == whole.held.tolist()
+    assert told or known.searched
+
+
+def test_too_few_micro_batches_to_fill_the_pipeline_are_not_counted_on():
+    assert totals_counted_on("1f1b", Size(64, 128), ONE(64)) is None
 
 
 @pytest.mark.parametrize("name", KNOWN)
