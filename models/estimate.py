@@ -6,6 +6,7 @@ from pydantic import ConfigDict, Field
 
 from models.base import Schema
 from models.layout import Axis, Layout, RankOrder
+from models.split import SplitReport
 
 
 class StageMemory(Schema):
@@ -16,7 +17,8 @@ class StageMemory(Schema):
     layers: float
     """Decoder layers it holds (real-valued under the textbook profile)."""
     in_flight: float
-    """Micro-batches whose activations it holds at the peak."""
+    """Micro-batches whose activations it holds at the peak, in those of all its layers (a micro-batch passes
+    half of them under dualpipe)."""
     weights_bytes: int
     gradients_bytes: int
     optimizer_bytes: int
@@ -66,11 +68,13 @@ class Pipeline(Schema):
     bubble_of_total: float
     """Part of all stages' time with nothing to do, messages waited for included, while the pipeline runs."""
     imbalance: float
-    """By how much the longest stage's micro-batch exceeds the mean of all stages."""
+    """By how much the time the busiest stage computes in a step exceeds the mean of all stages."""
     limiting_stage: int
     """The stage that sets the pace, the first of them."""
     timed_by: Literal["simulation", "formula"]
     """Whether the schedule was run chunk by chunk; formulas stand for it where a profile counts no bubble."""
+    split: SplitReport | None = None
+    """How frameworks are told the layout's `stage_layers`."""
 
 
 class TierTraffic(Schema):

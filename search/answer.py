@@ -6,12 +6,14 @@ from models.catalogue import Resolved
 from models.catalogue.schedules import offered_by, schedule_source
 from models.cost import candidate
 from models.cost.node_out import busiest_node
+from models.cost.pipeline.split_ways import megatron_ways, torchtitan_ways
 from models.cost.setting import Setting
 from models.cost.stages import balanced_split
 from models.cost.table import LayoutTable
-from models.estimate import Assumption, Candidate, RankedCandidate, Version
+from models.estimate import Assumption, Candidate, Pipeline, RankedCandidate, Version
 from models.layout import Layout
 from models.request import SearchRequest
+from models.split import SplitReport, SplitWay
 from search import derive
 from search.host_order import host_order
 from search.problem import Problem
@@ -35,7 +37,22 @@ def priced(layout: Layout, setting: Setting, *, run: bool = True) -> Candidate:
         warnings.append(f"No stock launcher starts the rank order {order} by itself. {placed.note}")
     if layout.schedule in ("zb-h1", "zb-v", "dualpipe-v", "dualpipe"):
         warnings.append(_rare(layout.schedule))
-    return report.model_copy(update={"host_order": placed, "warnings": tuple(warnings)})
+    told = {"host_order": placed, "pipeline": _pipeline(report, setting), "warnings": tuple(warnings)}
+    return report.model_copy(update=told)
+
+
+def _pipeline(report: Candidate, setting: Setting) -> Pipeline | None:
+    """The pipeline's figures with the ways to tell frameworks its split."""
+    layout = report.layout
+    if report.pipeline is None or layout.schedule == "none":
+        return report.pipeline
+    runs, split = offered_by(layout.schedule), layout.stage_layers
+    how: list[SplitWay] = []
+    if "megatron" in runs:
+        how += megatron_ways(split, layout.pp, setting.mtp_layers)
+    if "torchtitan" in runs:
+        how += torchtitan_ways(split, layout.pp)
+    return report.pipeline.model_copy(update={"split": SplitReport(how=tuple(how))})
 
 
 def node_facts(layout: Layout, setting: Setting) -> dict[str, int | None]:

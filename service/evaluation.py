@@ -1,10 +1,11 @@
 """One evaluated layout for people: where its time, memory and traffic go, and what it breaks."""
 
+import shlex
 from collections.abc import Sequence
 
 from rich.console import Console
 
-from models.estimate import Candidate, EvaluateAnswer, Memory, TierLoad
+from models.estimate import Candidate, EvaluateAnswer, Memory, Pipeline, TierLoad
 from service.tables import Column, describe, gigabytes, line, peak, print_columns, print_notes, time_parts
 
 
@@ -27,6 +28,8 @@ def print_evaluation(console: Console, answer: EvaluateAnswer) -> None:
         Column("of the step", [f"{seconds / row.step_time_s:.1%}" for _, seconds in parts]),
     ])  # fmt: skip
     print_columns(console, _stages(row.memory))
+    if row.pipeline is not None:
+        _print_pipeline(console, row.pipeline, row.layout.stage_layers)
     if row.traffic:
         print_columns(console, _traffic(row))
         print_columns(console, _tiers(row.tiers))
@@ -36,6 +39,29 @@ def print_evaluation(console: Console, answer: EvaluateAnswer) -> None:
     for rule in answer.broken_rules:
         line(console, f"Broken rule {rule.rule} ({rule.framework}): {rule.statement} {rule.fix}", "red")
     print_notes(console, answer.assumptions, (*answer.warnings, *row.warnings))
+
+
+def _print_pipeline(console: Console, pipeline: Pipeline, stage_layers: Sequence[int]) -> None:
+    """How well stages keep each other busy, and how frameworks are told the split."""
+    pace = f"stage {pipeline.limiting_stage} sets the pace, {pipeline.imbalance:.1%} over the mean stage"
+    line(console, f"pipeline: bubble {pipeline.bubble_of_total:.1%} of the time; {pace}")
+    ways = pipeline.split.how if pipeline.split else ()
+    line(console, f"layers of each chunk: {'-'.join(map(str, stage_layers))}{':' if ways else ''}")
+    for way in ways:
+        settings = " ".join(_setting(name, value) for name, value in way.settings.items())
+        line(console, f"  {way.framework}, {way.way.replace('_', ' ')}: {settings or 'nothing to say'}")
+    console.print()
+
+
+def _setting(name: str, value: int | bool | str) -> str:
+    """A flag or field as a launch script holds it; a layout string's bars would be the shell's.
+
+    >>> _setting("--flag", True), _setting("--layers", 7), _setting("--layout", "Et|tL")
+    ('--flag', '--layers 7', "--layout 'Et|tL'")
+    """
+    if not name.startswith("--"):
+        return f"{name} = {value!r}"
+    return name if value is True else f"{name} {shlex.quote(str(value))}"
 
 
 def _stages(memory: Memory) -> list[Column]:

@@ -11,7 +11,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from models.estimate import Assumption, Candidate, HostOrder, Memory, RankedCandidate, SearchAnswer, Space
+from models.estimate import (
+    Assumption,
+    Candidate,
+    HostOrder,
+    Memory,
+    Pipeline,
+    RankedCandidate,
+    SearchAnswer,
+    Space,
+)
 from models.layout import Axis, Layout
 from service.order_lines import other_orders, ties
 
@@ -97,10 +106,22 @@ def _shortlist(rows: Sequence[RankedCandidate]) -> list[Column]:
         Column("tok/s/GPU", [f"{r.tokens_per_s_per_gpu:.0f}" for r in rows]),
         Column("peak/limit GB", [peak(r.memory) for r in rows]),
         Column("fullest stage", [str(r.memory.peak_stage) for r in rows]),
+        *_pipelines([r.pipeline for r in rows]),
         Column("variants", [str(r.variants) for r in rows]),
         *_start(rows),
         Column("busiest link", [_busiest(r) for r in rows], left=True),
         Column("where the time goes", [_parts(r) for r in rows], left=True),
+    ]
+
+
+def _pipelines(rows: Sequence[Pipeline | None]) -> list[Column]:
+    """How busy the stages keep each other, where some layout has stages."""
+    if not any(rows):
+        return []
+    return [
+        Column("bubble", [f"{r.bubble_of_total:.1%}" if r else "" for r in rows]),
+        Column("imbalance", [f"{r.imbalance:.1%}" if r else "" for r in rows]),
+        Column("slowest stage", [str(r.limiting_stage) if r else "" for r in rows]),
     ]
 
 

@@ -13,8 +13,6 @@ from models.cost.pipeline.split_forms import (
     ends_split,
     lighter_ends_split,
     read_layout,
-    spelling,
-    write_layout,
 )
 from search.stage_dynamic import dynamic_split
 from search.stage_problem import StageProblem, cost_of
@@ -223,22 +221,6 @@ def test_the_stage_that_limits_is_told():
 )
 def test_the_ways_frameworks_say_a_split_mean_this(split, expected):
     assert split == expected
-
-
-@pytest.mark.parametrize(
-    ("split", "pp"),
-    [((7, 8, 8, 7), 4), ((16, 16, 16, 13), 4), ((4,) * 20, 4), ((1, *[2] * 30, 0), 16), ((3, 1, 2, 2), 2)],
-)
-def test_every_split_can_be_said_and_read_back(split, pp):
-    said = spelling(split, pp)
-    vpp, layers = len(split) // pp, sum(split)
-    if said.layout is not None:
-        assert read_layout(said.layout, pp).layers == split
-    elif said.first is None and said.last is None:
-        assert counted_split(layers, pp, vpp, embedding=said.embedding, loss=said.loss) == split
-    else:
-        assert ends_split(layers, pp, vpp, first=said.first, last=said.last) == split
-    assert read_layout(write_layout(split), pp).layers == split
 
 
 def test_a_layout_string_it_cannot_read_is_refused():

@@ -21,7 +21,7 @@ COMMAND = re.compile(r"^layout-search (search (?:.*\\\n)*.*)$", re.MULTILINE)
 BLOCK = re.compile(r"(?<=^```\n)#  TP .*?(?=^```)", re.MULTILINE | re.DOTALL)
 ROWS = 3
 """Places the README shows."""
-LEFT_OUT = frozenset({"fullest stage", "variants"})
+LEFT_OUT = frozenset({"fullest stage", "bubble", "imbalance", "slowest stage", "variants"})
 """Columns it does not."""
 LEFT = frozenset({"schedule", "recompute", "rank order", "busiest link", "where the time goes"})
 REJECTIONS = 2

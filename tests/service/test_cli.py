@@ -38,6 +38,24 @@ def test_a_search_prints_a_table_and_leaves_with_0():
     assert "\x1b[" not in ran.stdout
 
 
+def test_a_search_prints_how_busy_stages_keep_each_other_and_which_is_slowest():
+    ran = run("search", *SMALL, "--set", "pp=1,4", "--top", "20", COLUMNS="400")
+    heads, *_ = ran.stdout.splitlines()
+    assert all(head in heads for head in ("fullest stage", "bubble", "imbalance", "slowest stage"))
+    alone = run("search", *SMALL, "--set", "pp=1", COLUMNS="400")
+    assert "bubble  " not in alone.stdout.splitlines()[0]
+
+
+def test_an_evaluation_prints_which_stage_sets_the_pace_and_how_the_split_is_told():
+    ran = run("evaluate", *SMALL, "--layout", "pp=4,stage_layers=9-8-8-7", COLUMNS="200")
+    assert ran.returncode == 0, ran.stderr
+    assert "sets the pace" in ran.stdout
+    assert "layers of each chunk: 9-8-8-7:" in ran.stdout
+    given = "--decoder-first-pipeline-num-layers 9 --decoder-last-pipeline-num-layers 7"
+    assert f"megatron, ends given: {given}" in ran.stdout
+    assert "megatron, layout: --pipeline-model-parallel-layout 'Et*9|(t*8|)*2t*7L'" in ran.stdout
+
+
 def test_a_search_prints_the_same_json_as_the_api(client):
     ran = run("search", *SMALL, "--top", "3", "--json")
     assert ran.returncode == 0, ran.stderr

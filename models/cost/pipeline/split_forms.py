@@ -136,38 +136,3 @@ def _layers(count: int) -> str:
 
 def _run(size: int, times: int) -> str:
     return f"{_layers(size)}|" if times == 1 else f"({_layers(size)}|)*{times}"
-
-
-@dataclass(frozen=True)
-class Spelling:
-    """How to say a split; the layout string says every split."""
-
-    embedding: bool
-    """The embedding counts as a layer."""
-    loss: bool
-    """The loss counts as a layer."""
-    first: int | None
-    """Layers of the first rank where given."""
-    last: int | None
-    """Layers of the last rank where given."""
-    layout: str | None
-    """Layout string, only where nothing shorter says it."""
-
-
-def spelling(split: Split, pp: int, mtp_layers: int = 0) -> Spelling:
-    """Return the plainest way to say a split: even, ends counted, ends given, or a layout string.
-
-    >>> spelling((7, 8, 8, 7), 4)
-    Spelling(embedding=True, loss=True, first=None, last=None, layout=None)
-    >>> spelling((16, 16, 16, 13), 4).last
-    13
-    """
-    layers, vpp = sum(split), len(split) // pp
-    for embedding, loss in ((False, False), (True, True), (False, True), (True, False)):
-        if counted_split(layers, pp, vpp, embedding=embedding, loss=loss) == split:
-            return Spelling(embedding, loss, None, None, None)
-    first, last = sum(split[::pp]), sum(split[pp - 1 :: pp])
-    for ends in ((None, last), (first, None), (first, last)):
-        if ends_split(layers, pp, vpp, first=ends[0], last=ends[1]) == split:
-            return Spelling(False, False, ends[0], ends[1], None)
-    return Spelling(False, False, None, None, write_layout(split, mtp_layers))
