@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from models.cost.memory import stage_parts
 from models.cost.schedule import chunks_fit
-from models.cost.table import IntVector
+from models.cost.stages import hold_layers
+from models.cost.table import INTERLEAVED, IntVector
 from models.layout import SCHEDULES
 from search.census import Cells
 from search.clock import Clock
@@ -104,7 +105,8 @@ def _least_routed(problem: Problem, cells: Cells, chosen: IntVector) -> IntArray
     degrees, schedule = cells.degrees.take(cells.row[chosen]), cells.schedule[chosen]
     vpp = np.unique(cells.combos.vpp)
     fits = chunks_fit(schedule[:, None], vpp[None, :])
-    fits &= degrees.pp[:, None] * vpp[None, :] <= problem.setting.architecture.layers
+    loops, layers = schedule[:, None] == INTERLEAVED, problem.setting.architecture.layers
+    fits &= hold_layers(degrees.pp[:, None], vpp[None, :], loops, layers)
     group, chunk = np.nonzero(fits)
     cell = chosen[group]
     parts = []

@@ -13,6 +13,7 @@ from models.cost.table import LayoutTable
 from models.estimate import BrokenRule
 from models.layout import SCHEDULES, Layout, LayoutChoice
 from search.case import Case, Check, one_of, padded
+from search.check_pipeline import PIPELINE_CHECKS
 from search.check_shapes import SHAPE_CHECKS
 from search.groups import grids, same_groups
 from search.recompute import absent_modules
@@ -119,68 +120,6 @@ def recompute_covers_what_it_names(case: Case) -> str | None:
     return f"Leave out {', '.join(absent)}: the architecture has none." if absent else None
 
 
-def stages_hold_a_layer(case: Case) -> str | None:
-    """Every chunk holds a layer, but where the embedding or the head may be alone: pp * vpp <= layers."""
-    layout, layers = case.layout, case.architecture.layers
-    if layout.pp * layout.vpp <= layers and all(layout.stage_layers[1:-1]):
-        return None
-    return f"Use pp * vpp of at most {layers} and at least one layer in every chunk between the ends."
-
-
-def micro_batches_divide_batch(case: Case) -> str | None:
-    """micro_batch * dp divides the global batch."""
-    layout, batch = case.layout, case.setting.workload.global_batch
-    if batch % (layout.micro_batch * layout.dp) == 0:
-        return None
-    each = batch // layout.dp
-    return one_of("micro_batch", (d for d in range(1, min(each, 64) + 1) if each % d == 0))
-
-
-def group_holds_the_stages(case: Case) -> str | None:
-    """Interleaving's group of micro-batches is at least pp."""
-    layout = case.layout
-    fits = layout.schedule != "interleaved" or layout.micro_batch_group >= layout.pp
-    return None if fits else f"Use a micro_batch_group of at least {layout.pp}."
-
-
-def interleaving_fills_groups(case: Case) -> str | None:
-    """Interleaving needs a full group of micro-batches, and what is left over to be none or at least pp."""
-    layout = case.layout
-    count = case.setting.workload.global_batch // (layout.micro_batch * layout.dp)
-    if layout.schedule != "interleaved" or _fills(count, layout.micro_batch_group, layout.pp):
-        return None
-    fits = [n for n in range(layout.pp, count + 1) if _fills(count, n, layout.pp)]
-    if not fits:
-        return f"Use at least {layout.pp} micro-batches; there are {count}."
-    return one_of("micro_batch_group", fits)
-
-
-def split_schedules_fill_stages(case: Case) -> str | None:
-    """ZB-H1 needs at least pp micro-batches, ZB-V 2 pp - 1, DualPipe and DualPipe-V 2 pp."""
-    layout = case.layout
-    pp, twice = layout.pp, 2 * layout.pp
-    least = {"zb-h1": pp, "zb-v": twice - 1, "dualpipe": twice, "dualpipe-v": twice}.get(layout.schedule, 0)
-    count = case.setting.workload.global_batch // (layout.micro_batch * layout.dp)
-    return None if count >= least else f"Use at least {least} micro-batches; there are {count}."
-
-
-def dualpipe_meets_in_the_middle(case: Case) -> str | None:
-    """Dualpipe sends half of the micro-batches from each end: their number and pp are even."""
-    layout = case.layout
-    count = case.setting.workload.global_batch // (layout.micro_batch * layout.dp)
-    if layout.schedule != "dualpipe" or (layout.pp % 2 == 0 and count % 2 == 0):
-        return None
-    return "Use schedule dualpipe-v." if layout.pp % 2 else "Use an even number of micro-batches."
-
-
-def weight_halves_keep_activations(case: Case) -> str | None:
-    """ZB-H1 and ZB-V go without full recompute: the weight halves they leave for later need what it drops."""
-    layout = case.layout
-    if layout.recompute == "full" and layout.schedule in ("zb-h1", "zb-v"):
-        return "Use recompute none or selective, or another schedule."
-    return None
-
-
 def forbid(case: Case) -> str | None:
     """The request forbids it."""
     matched = any(agrees(case.layout, choice, case.setting) for choice in case.forbidden)
@@ -211,20 +150,10 @@ CHECKS: tuple[Check, ...] = (
     weight_gather_needs_zero_3,
     gradient_reduce_needs_zero_2,
     sharding_group_needs_zero,
-    stages_hold_a_layer,
-    micro_batches_divide_batch,
-    group_holds_the_stages,
-    interleaving_fills_groups,
-    split_schedules_fill_stages,
-    dualpipe_meets_in_the_middle,
-    weight_halves_keep_activations,
+    *PIPELINE_CHECKS,
     forbid,
     memory,
 )
-
-
-def _fills(count: int, group: int, pp: int) -> bool:
-    return count >= group and (count % group == 0 or count % group >= pp)
 
 
 def agrees(layout: Layout, choice: LayoutChoice, setting: Setting) -> bool:

@@ -61,7 +61,7 @@ def gradient_reduce(zero: IntVector, schedule: IntVector) -> IntVector:
 
 TOLD: dict[str, tuple[object, str]] = {
     "sequence_parallel": ("tp > 1", "derived: saves activation memory at no bytes sent"),
-    "micro_batch_group": ("pp", "derived: the smallest group interleaving accepts"),
+    "micro_batch_group": ("pp", "derived: the default of Megatron-LM"),
     "cp_comm": (CODES["cp_comm"][ALL_GATHER], "derived"),
     "gradient_reduce": (
         "once for ZeRO 0 and 1, and for ZeRO 2 under gpipe; per_micro_batch otherwise",

@@ -56,7 +56,7 @@ def completed(choice: StatedLayout, gpus: int) -> Knobs:
     }
     knobs["dp"] = choice.dp or max(1, gpus // (knobs["tp"] * knobs["cp"] * knobs["pp"]))
     knobs["zero"] = 1 if choice.zero is None else choice.zero
-    if choice.vpp is None and choice.schedule in ("zb-v", "dualpipe-v"):
+    if choice.vpp is None and choice.schedule in ("interleaved", "zb-v", "dualpipe-v"):
         knobs["vpp"] = 2
     pipelined = "interleaved" if knobs["vpp"] > 1 else "1f1b"
     knobs["schedule"] = choice.schedule or ("none" if knobs["pp"] == 1 else pipelined)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.stages import balanced_split
+from models.cost.stages import EMPTY_CHUNKS, balanced_split
 from models.cost.table import CODES, SHARED, IntVector, LayoutTable
 from models.layout import LayoutChoice
 from search.census import Cells, spread
@@ -72,7 +72,9 @@ def _agrees(choice: LayoutChoice, table: LayoutTable, layers: int) -> Mask:
         agrees &= getattr(table, name) == code
     if choice.stage_layers is not None:
         chunks = len(choice.stage_layers)
-        possible = 0 < chunks <= layers and balanced_split(layers, chunks) == choice.stage_layers
+        possible = (
+            0 < chunks <= layers + EMPTY_CHUNKS and balanced_split(layers, chunks) == choice.stage_layers
+        )
         agrees &= possible & (table.pp * table.vpp == chunks)
     return agrees
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from models.catalogue import Resolved
+from models.cost.pipeline.looped import group_allowed
 from models.estimate import Change, Relaxation
 from models.layout import Layout
 from models.request import Constraints, SearchRequest
@@ -16,6 +17,7 @@ from models.workload import BYTES
 from search.bounds import memory_bounds
 from search.census import take_census
 from search.clock import Clock
+from search.domains import domains
 from search.explain import lightest
 from search.problem import problem_of
 
@@ -25,6 +27,8 @@ NODES = range(1, 9)
 """Whole nodes added one by one before the GPUs are doubled."""
 DOUBLINGS = range(1, 9)
 HALVINGS = range(1, 6)
+GROUPS = 4
+"""Other groups of micro-batches that are tried, from the smallest."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +70,7 @@ def ladders(start: Question, peak: int | None) -> list[Ladder]:
         *([rung] for rung in without_pins(start)),
         narrower_gradients(start),
         roomier,
+        [] if peak is not None else other_groups(start),
         shorter(start) if peak is not None else other_batches(start),
         more_gpus(start),
     ]
@@ -112,6 +117,27 @@ def shorter(start: Question) -> Ladder:
     length = start.resolved.workload.sequence_length
     lengths = [length >> times for times in HALVINGS if length % (1 << times) == 0]
     return [_with_workload(start, "sequence_length", to) for to in lengths]
+
+
+def other_groups(start: Question) -> Ladder:
+    """Interleaving's micro-batches in groups of more than pp, where pp leaves some over."""
+    held = start.request.constraints
+    if held.micro_batch_group is not None:
+        return []
+    values, batch = domains(held, start.resolved), start.resolved.workload.global_batch
+    counts = {batch // (b * dp) for b in values.micro_batch for dp in values.dp if batch % (b * dp) == 0}
+    short = [(p, count) for p in values.pp for count in counts if not group_allowed(p, count, p)]
+    groups = {n for p, count in short for n in range(p + 1, count + 1) if group_allowed(p, count, n)}
+    return [
+        Question(
+            start.request.model_copy(
+                update={"constraints": held.model_copy(update={"micro_batch_group": n})}
+            ),
+            start.resolved,
+            (*start.changes, _change("/constraints/micro_batch_group", None, n)),
+        )
+        for n in sorted(groups)[:GROUPS]
+    ]
 
 
 def other_batches(start: Question) -> Ladder:

@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from models.cost.stages import hold_layers
 from models.cost.table import (
     DUALPIPE,
     DUALPIPE_V,
@@ -173,9 +174,9 @@ def sharding_group_needs_zero(problem: Problem, zero: IntVector) -> Mask:
     return (zero >= 1) | ("hsdp_shard" not in problem.shared)
 
 
-def stages_hold_a_layer(problem: Problem, pp: IntVector, vpp: IntVector) -> Mask:
-    """Every chunk holds a layer, but where the embedding or the head may be alone: pp * vpp <= layers."""
-    return pp * vpp <= problem.setting.architecture.layers
+def stages_hold_a_layer(problem: Problem, pp: IntVector, vpp: IntVector, schedule: IntVector) -> Mask:
+    """Stages hold a layer each, chunks too but two interleaved ends: pp * vpp <= layers (interleaved + 2)."""
+    return hold_layers(pp, vpp, _is(schedule, INTERLEAVED), problem.setting.architecture.layers)
 
 
 def micro_batches_divide_batch(problem: Problem, dp: IntVector, micro_batch: IntVector) -> Mask:

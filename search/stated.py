@@ -5,7 +5,7 @@ from typing import Any
 
 from models.architecture import Architecture
 from models.catalogue import Resolved
-from models.cost.stages import balanced_split
+from models.cost.stages import EMPTY_CHUNKS, balanced_split, hold_layers
 from models.errors import Fault
 from models.layout import StatedLayout
 from models.request import EvaluateRequest
@@ -96,10 +96,12 @@ def _batch_faults(request: EvaluateRequest, knobs: Knobs, batch: int) -> list[Fa
 
 def _layer_faults(choice: StatedLayout, knobs: Knobs, architecture: Architecture) -> list[Fault]:
     layers, chunks, stated = architecture.layers, knobs["pp"] * knobs["vpp"], choice.stage_layers
-    if chunks > layers:
+    loops = knobs["schedule"] == "interleaved"
+    if not hold_layers(knobs["pp"], knobs["vpp"], loops, layers):
         name = "vpp" if choice.pp is None else "pp"
         reason = f"pp * vpp = {chunks} chunks have only {layers} layers to hold"
-        return [Fault(f"/layout/{name}", knobs[name], reason, f"Use pp * vpp of at most {layers}.")]
+        ends = f", or of {layers + EMPTY_CHUNKS} interleaved, the ends empty" if loops else ""
+        return [Fault(f"/layout/{name}", knobs[name], reason, f"Use pp * vpp of at most {layers}{ends}.")]
     if stated is None or (len(stated) == chunks and sum(stated) == layers):
         return []
     reason = f"{len(stated)} chunks that sum to {sum(stated)}, for {chunks} chunks and {layers} layers"

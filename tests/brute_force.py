@@ -295,7 +295,10 @@ def rules(k: Knobs, setting: Setting, constraints: Constraints) -> Iterator[tupl
     yield "weight_gather_needs_zero_3", derived["weight_gather"] != "per_pass" and k.zero != 3
     yield "gradient_reduce_needs_zero_2", derived["gradient_reduce"] != "once" and k.zero < 2
     yield "sharding_group_needs_zero", group is not None and k.zero == 0
-    yield "stages_hold_a_layer", k.pp * k.vpp > layers
+    yield (
+        "stages_hold_a_layer",
+        k.pp > layers or k.pp * k.vpp > layers + 2 * (SCHEDULES[k.schedule] == "interleaved" and k.vpp > 1),
+    )
     yield "micro_batches_divide_batch", batch % (k.micro_batch * k.dp) != 0
     interleaved, group = SCHEDULES[k.schedule] == "interleaved", derived["micro_batch_group"]
     count = batch // (k.micro_batch * k.dp)

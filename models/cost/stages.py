@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from models.architecture import Architecture
 from models.cost.schedule import FOLDED
 from models.cost.setting import Setting
-from models.cost.table import DUALPIPE, ONE_F_ONE_B, LayoutTable
+from models.cost.table import DUALPIPE, ONE_F_ONE_B, IntVector, LayoutTable
 
 Array = NDArray[np.float64]
 
@@ -49,6 +49,24 @@ class Stages:
         return Stages(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
 
+EMPTY_CHUNKS = 2
+"""Chunks that may hold no layer: the first has the embedding, the last the head. [1]"""
+
+
+def hold_layers(
+    pp: IntVector | int, vpp: IntVector | int, interleaved: NDArray[np.bool_] | bool, layers: int
+) -> NDArray[np.bool_]:
+    """Whether every stage finds a layer, and every chunk but the first and the last of interleaved ones.
+
+    126 layers on 16 stages of 8 chunks are one layer a chunk, the embedding and the head alone:
+
+    >>> hold_layers(np.array([16, 16, 126, 127]), np.array([8, 9, 1, 1]), np.array(True), 126).tolist()
+    [True, False, True, False]
+    """
+    ends = EMPTY_CHUNKS * (np.greater(vpp, 1) & interleaved)
+    return np.asarray((pp <= layers) & (pp * vpp <= layers + ends))
+
+
 @lru_cache(maxsize=4096)
 def balanced_split(layers: int, chunks: int) -> tuple[int, ...]:
     """Return the layers of each chunk: equal within one, the ends lighter.
@@ -61,6 +79,8 @@ def balanced_split(layers: int, chunks: int) -> tuple[int, ...]:
     True
     >>> balanced_split(32, 3), balanced_split(46, 4), balanced_split(61, 16)[:3]
     ((11, 11, 10), (11, 12, 12, 11), (3, 3, 4))
+    >>> balanced_split(126, 128) == (0,) + (1,) * 126 + (0,)
+    True
     """
     most = -(-layers // chunks)
     split = [most] * chunks

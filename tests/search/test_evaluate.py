@@ -137,7 +137,11 @@ def test_a_layout_over_the_limit_is_priced_and_says_by_how_much():
 @pytest.mark.parametrize(
     ("knobs", "rule", "fix"),
     [
-        ({"pp": 4, "vpp": 2, "dp": 2}, "interleaving_fills_groups", "Use micro_batch_group of 6."),
+        (
+            {"pp": 4, "vpp": 2, "dp": 2},
+            "interleaving_fills_groups",
+            "Use micro_batch_group of 6, or a multiple of 4 micro-batches",
+        ),
         ({"pp": 4, "vpp": 2, "dp": 2, "micro_batch_group": 3}, "group_holds_the_stages", "of at least 4."),
         (
             {"pp": 2, "schedule": "none"},

@@ -79,7 +79,10 @@ EDGES = [
     ("gradient_reduce_needs_zero_2", DENSE, EACH, {"zero": 1}, False),
     ("gradient_reduce_needs_zero_2", DENSE, Constraints(gradient_reduce="once"), {"zero": 0}, True),
     ("stages_hold_a_layer", DENSE, FREE, {"pp": 4, "vpp": 3}, True),  # 12 layers
-    ("stages_hold_a_layer", DENSE, FREE, {"pp": 2, "vpp": 7}, False),
+    ("stages_hold_a_layer", DENSE, FREE, {"pp": 2, "vpp": 7}, True),  # both ends empty
+    ("stages_hold_a_layer", DENSE, FREE, {"pp": 2, "vpp": 8}, False),
+    ("stages_hold_a_layer", DENSE, FREE, {"pp": 7, "vpp": 2, "schedule": "zb-v"}, False),
+    ("stages_hold_a_layer", DENSE, FREE, {"pp": 14}, False),
     ("micro_batches_divide_batch", DENSE, FREE, {"dp": 12, "micro_batch": 4}, True),
     ("micro_batches_divide_batch", DENSE, FREE, {"dp": 12, "micro_batch": 8}, False),
     ("group_holds_the_stages", DENSE, Constraints(micro_batch_group=4), {"pp": 4, "vpp": 2}, True),

@@ -84,7 +84,8 @@ def groups_are_filled(asked: Asked) -> Fault | None:
     if group_allowed(p, g, n):
         return None
     if g < p:
-        return Fault("micro_batches", g, f"interleaving needs at least pp = {p}", f"Use {p} or more.")
+        few = f"interleaving needs at least pp = {p}"
+        return Fault("micro_batches", g, few, f"Use {p} micro-batches or more.")
     where = ("micro_batches", g) if asked.group is None else ("micro_batch_group", n)
     reason = (
         f"a group of {n} does not go with pp = {p} and {g} micro-batches: it must be between them, and "
@@ -102,7 +103,9 @@ def rounds_are_equal(asked: Asked) -> Fault | None:
     if asked.schedule != "interleaved-zb" or p is None or g is None or g % max(1, g // p) == 0:
         return None
     reason = f"{g} micro-batches do not go into {g // p} equal rounds over {p} stages"
-    return Fault("micro_batches", g, reason, f"Use a multiple of {p}, such as {-(-g // p) * p}.")
+    return Fault(
+        "micro_batches", g, reason, f"Use a multiple of {p} micro-batches, such as {-(-g // p) * p}."
+    )
 
 
 def pipe_is_filled(asked: Asked) -> Fault | None:
@@ -111,12 +114,11 @@ def pipe_is_filled(asked: Asked) -> Fault | None:
     if asked.pp is None or g is None:
         return None
     if g < least:
-        return Fault(
-            "micro_batches", g, f"{asked.schedule} needs at least 2 pp = {least}", f"Use {least} or more."
-        )
+        reason = f"{asked.schedule} needs at least 2 pp = {least}"
+        return Fault("micro_batches", g, reason, f"Use {least} micro-batches or more.")
     if asked.known.both_ways and g % 2:
         reason = "half of the micro-batches enters at each end"
-        return Fault("micro_batches", g, f"odd, and {reason}", f"Use {g - 1 or 2} or {g + 1}.")
+        return Fault("micro_batches", g, f"odd, and {reason}", f"Use {g - 1 or 2} or {g + 1} micro-batches.")
     return None
 
 
