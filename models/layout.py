@@ -24,6 +24,7 @@ RecomputeModule = Literal[
 ]
 Axis = Literal["tp", "cp", "ep", "dp", "pp"]
 Zero = Annotated[int, Field(strict=True, ge=0, le=3)]
+LayerCount = Annotated[int, Field(strict=True, ge=0, le=10_000)]
 RankOrder = Annotated[tuple[Axis, ...], Field(min_length=5, max_length=5)]
 
 SCHEDULES: tuple[Schedule, ...] = get_args(Schedule)
@@ -85,7 +86,7 @@ class LayoutChoice(Schema):
     """DP collectives overlapped with the backward and the next forward."""
     rank_order: RankOrder | None = None
     """The axes from fastest-varying (adjacent ranks) to slowest."""
-    stage_layers: tuple[Annotated[int, Field(strict=True, ge=0, le=10_000)], ...] | None = None
+    stage_layers: tuple[LayerCount, ...] | None = None
     """Layers of each of the pp * vpp chunks in execution order (each held twice under dualpipe)."""
 
 

@@ -14,6 +14,7 @@ from models.hardware import Generation
 from models.layout import (
     ContextComm,
     GradientReduce,
+    LayerCount,
     LayoutChoice,
     RankOrder,
     Recompute,
@@ -112,6 +113,8 @@ class Constraints(Schema):
     """TP collectives overlapped with matrix products."""
     dp_overlap: Flag | None = None
     """DP collectives overlapped with the backward."""
+    stage_layers: Annotated[tuple[LayerCount, ...], Field(min_length=1, max_length=10_000)] | None = None
+    """Layers of each chunk in execution order: only layouts of as many chunks, pp * vpp, are offered."""
     rank_order: RankOrder | Annotated[tuple[RankOrder, ...], Field(min_length=1, max_length=120)] | None = (
         None
     )

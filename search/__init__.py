@@ -23,6 +23,7 @@ from search.rules import NAMES
 from search.score import Score, price_layouts, ranked
 from search.shortlist import shortlist, widened
 from search.solve import Solution, enumerate_cells
+from search.stated import split_faults
 from search.timeline import Told, bare_timeline, layout_timeline, schedule_answer
 from search.traffic import traffic
 
@@ -88,6 +89,7 @@ def constraint_faults(constraints: Constraints, architecture: Architecture | Non
     if architecture is not None:
         faults += recompute_faults(constraints, architecture)
         faults += expert_faults(constraints, architecture)
+        faults += split_faults(constraints, architecture)
     return faults
 
 

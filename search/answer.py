@@ -20,10 +20,10 @@ from search.problem import Problem
 
 
 def layout_of(problem: Problem, table: LayoutTable, row: int) -> Layout:
-    """Return one row as a layout, its layers split evenly over the chunks."""
+    """Return one row as a layout, its layers split as the request states or evenly over the chunks."""
     setting = problem.setting
     chunks = int(table.pp[row] * table.vpp[row])
-    split = balanced_split(setting.architecture.layers, chunks)
+    split = table.stage_layers or balanced_split(setting.architecture.layers, chunks)
     return table.layout(row, setting.workload.global_batch, split)
 
 

@@ -23,6 +23,7 @@ from search.census import Cells
 from search.clock import Clock
 from search.expand import ROWS, expand, without_experts
 from search.problem import Problem, cells_to_table
+from search.rules import split_covers_the_chunks
 
 IntArray = NDArray[np.int64]
 
@@ -107,6 +108,7 @@ def _least_routed(problem: Problem, cells: Cells, chosen: IntVector) -> IntArray
     fits = chunks_fit(schedule[:, None], vpp[None, :])
     loops, layers = schedule[:, None] == INTERLEAVED, problem.setting.architecture.layers
     fits &= hold_layers(degrees.pp[:, None], vpp[None, :], loops, layers)
+    fits &= split_covers_the_chunks(problem, degrees.pp[:, None], vpp[None, :])
     group, chunk = np.nonzero(fits)
     cell = chosen[group]
     parts = []

@@ -21,6 +21,12 @@ def stages_hold_a_layer(case: Case) -> str | None:
     return f"Use pp * vpp of at most {most} and at least one layer in every chunk between the ends."
 
 
+def split_covers_the_chunks(case: Case) -> str | None:
+    """Where the request states stage_layers, pp * vpp is the number of chunks it names."""
+    layout, chunks = case.layout, len(case.layout.stage_layers)
+    return None if layout.pp * layout.vpp == chunks else f"Use pp * vpp of {chunks}."
+
+
 def micro_batches_divide_batch(case: Case) -> str | None:
     """micro_batch * dp divides the global batch."""
     layout, batch = case.layout, case.setting.workload.global_batch
@@ -80,6 +86,7 @@ def weight_halves_keep_activations(case: Case) -> str | None:
 
 PIPELINE_CHECKS: tuple[Check, ...] = (
     stages_hold_a_layer,
+    split_covers_the_chunks,
     micro_batches_divide_batch,
     group_holds_the_stages,
     interleaving_fills_groups,

@@ -56,7 +56,7 @@ def domains(constraints: Constraints, resolved: Resolved) -> Domains:
         etp_follows_tp=not (moe and stated_etp),
         zero=_kept((0, 1, 2, 3), constraints.zero),
         schedule=_codes(SCHEDULES, constraints.schedule),
-        vpp=(*_kept((1,), constraints.vpp), *_chunks(constraints.vpp, layers)),
+        vpp=(*_kept((1,), constraints.vpp), *_chunks(_chunk_counts(constraints), layers)),
         micro_batch=_micro_batches(constraints.micro_batch, resolved.workload.global_batch),
         recompute=_codes(RECOMPUTES, _recomputes(constraints)),
         orders=_orders(constraints),
@@ -155,6 +155,13 @@ def _chunks(choice: Choice, layers: int) -> tuple[int, ...]:
         return stated
     most = min(_upper(choice, INTERLEAVED_CHUNKS[-1]), max(layers, INTERLEAVED_CHUNKS[-1]))
     return _kept(range(2, most + 1), choice)
+
+
+def _chunk_counts(constraints: Constraints) -> Choice:
+    """What a caller says of vpp; who states a split and no vpp may mean any that divides its chunks."""
+    if constraints.vpp is not None or constraints.stage_layers is None:
+        return constraints.vpp
+    return divisors(len(constraints.stage_layers))
 
 
 def _micro_batches(choice: Choice, global_batch: int) -> tuple[int, ...]:

@@ -72,10 +72,9 @@ def _agrees(choice: LayoutChoice, table: LayoutTable, layers: int) -> Mask:
         agrees &= getattr(table, name) == code
     if choice.stage_layers is not None:
         chunks = len(choice.stage_layers)
-        possible = (
-            0 < chunks <= layers + EMPTY_CHUNKS and balanced_split(layers, chunks) == choice.stage_layers
-        )
-        agrees &= possible & (table.pp * table.vpp == chunks)
+        possible = 0 < chunks <= layers + EMPTY_CHUNKS
+        split = table.stage_layers or (balanced_split(layers, chunks) if possible else ())
+        agrees &= (split == choice.stage_layers) & (table.pp * table.vpp == chunks)
     return agrees
 
 

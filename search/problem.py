@@ -90,7 +90,7 @@ def problem_of(request: SearchRequest, resolved: Resolved) -> Problem:
         setting=setting_of(request, resolved),
         domains=domains(constraints, resolved),
         pins=pins_of(constraints),
-        shared=shared_of(constraints),
+        shared=shared_of(constraints) | _stated_split(constraints),
         caps=dict.fromkeys(free, LARGEST_DEGREE),
         forbidden=constraints.forbid,
     )
@@ -126,6 +126,10 @@ def shared_of(stated: Constraints | LayoutChoice) -> dict[str, Any]:
     """Return the knobs that are one for all layouts, where the caller fixed them; the split aside."""
     values = {name: getattr(stated, name) for name in SHARED if name != "stage_layers"}
     return {name: value for name, value in values.items() if value is not None}
+
+
+def _stated_split(constraints: Constraints) -> dict[str, Any]:
+    return {} if constraints.stage_layers is None else {"stage_layers": constraints.stage_layers}
 
 
 def pins_of(constraints: Constraints | LayoutChoice) -> derive.Pins:

@@ -179,6 +179,12 @@ def stages_hold_a_layer(problem: Problem, pp: IntVector, vpp: IntVector, schedul
     return hold_layers(pp, vpp, _is(schedule, INTERLEAVED), problem.setting.architecture.layers)
 
 
+def split_covers_the_chunks(problem: Problem, pp: IntVector, vpp: IntVector) -> Mask:
+    """Where the request states stage_layers, pp * vpp is the number of chunks it names."""
+    stated = problem.shared.get("stage_layers")
+    return np.ones_like(pp * vpp, dtype=np.bool_) if stated is None else _is(pp * vpp, len(stated))
+
+
 def micro_batches_divide_batch(problem: Problem, dp: IntVector, micro_batch: IntVector) -> Mask:
     """micro_batch * dp divides the global batch."""
     return _divides(micro_batch * dp, problem.setting.workload.global_batch)
@@ -230,6 +236,7 @@ INNER_RULES: tuple[Rule, ...] = (
     gradient_reduce_needs_zero_2,
     sharding_group_needs_zero,
     stages_hold_a_layer,
+    split_covers_the_chunks,
     micro_batches_divide_batch,
     group_holds_the_stages,
     interleaving_fills_groups,

@@ -79,6 +79,8 @@ def _reports(problem: Problem, best: Kept, objective: Objective, clock: Clock) -
 def _better_split(even: Candidate, problem: Problem, objective: Objective) -> Candidate:
     """Return a place under the split found for it, where it is better and not left out."""
     setting = problem.setting
+    if "stage_layers" in problem.shared:
+        return even
     layout = placed_layers(even.layout, setting, for_memory=objective == "memory")
     if layout == even.layout or any(agrees(layout, choice, setting) for choice in problem.forbidden):
         return even

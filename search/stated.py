@@ -8,7 +8,7 @@ from models.catalogue import Resolved
 from models.cost.stages import EMPTY_CHUNKS, balanced_split, hold_layers
 from models.errors import Fault
 from models.layout import StatedLayout
-from models.request import EvaluateRequest
+from models.request import Constraints, EvaluateRequest
 from search.domains import divisors, is_order, order_fault
 from search.experts import DEGREES, no_experts
 
@@ -107,6 +107,18 @@ def _layer_faults(choice: StatedLayout, knobs: Knobs, architecture: Architecture
     reason = f"{len(stated)} chunks that sum to {sum(stated)}, for {chunks} chunks and {layers} layers"
     fix = f"For instance {list(balanced_split(layers, chunks))}."
     return [Fault("/layout/stage_layers", list(stated), reason, fix)]
+
+
+def split_faults(constraints: Constraints, architecture: Architecture) -> list[Fault]:
+    """What is wrong with a split that a search is to keep to: its sum, or an empty chunk inside."""
+    split, layers = constraints.stage_layers, architecture.layers
+    if split is None or (sum(split) == layers and all(split[1:-1])):
+        return []
+    chunks = min(len(split), layers)
+    reason = f"{len(split)} chunks that sum to {sum(split)}, for {layers} layers"
+    reason = reason if sum(split) != layers else "only the first and the last chunk may hold no layer"
+    fix = f"For instance {list(balanced_split(layers, chunks))}."
+    return [Fault("/constraints/stage_layers", list(split), reason, fix)]
 
 
 def _expert_faults(knobs: Knobs, architecture: Architecture, *, judge_ranks: bool) -> list[Fault]:

@@ -169,7 +169,9 @@ def expert_tensor_degrees(tp: int, constraints: Constraints, moe: bool) -> list[
 
 def chunk_counts(schedule: str, constraints: Constraints, layers: int) -> list[int]:
     """2 to 8 where the schedule interleaves unless the caller says otherwise; 1 elsewhere."""
-    stated = constraints.vpp
+    stated, split = constraints.vpp, constraints.stage_layers
+    if stated is None and split is not None:
+        stated = tuple(v for v in range(1, len(split) + 1) if len(split) % v == 0)
     if schedule in ("zb-v", "dualpipe-v"):
         return [2] if accepts(stated, 2) else []
     if schedule != "interleaved":
@@ -299,6 +301,8 @@ def rules(k: Knobs, setting: Setting, constraints: Constraints) -> Iterator[tupl
         "stages_hold_a_layer",
         k.pp > layers or k.pp * k.vpp > layers + 2 * (SCHEDULES[k.schedule] == "interleaved" and k.vpp > 1),
     )
+    split = constraints.stage_layers
+    yield "split_covers_the_chunks", split is not None and k.pp * k.vpp != len(split)
     yield "micro_batches_divide_batch", batch % (k.micro_batch * k.dp) != 0
     interleaved, group = SCHEDULES[k.schedule] == "interleaved", derived["micro_batch_group"]
     count = batch // (k.micro_batch * k.dp)
@@ -374,7 +378,7 @@ def layout_of(k: Knobs, setting: Setting, constraints: Constraints) -> Layout:
         edp=k.tp * k.cp * k.dp // (k.etp * k.ep),
         gpus=k.tp * k.cp * k.pp * k.dp,
         micro_batches=setting.workload.global_batch // (k.micro_batch * k.dp),
-        stage_layers=balanced_split(setting.architecture.layers, k.pp * k.vpp),
+        stage_layers=constraints.stage_layers or balanced_split(setting.architecture.layers, k.pp * k.vpp),
     )
 
 
@@ -399,7 +403,9 @@ def table_of(layouts: Sequence[Knobs], constraints: Constraints) -> LayoutTable:
         values = [row[name] for row in derived]
         columns[name] = [codes[name].index(v) if name in codes else int(v) for v in values]
     arrays: Any = {name: np.array(values, dtype=np.int64) for name, values in columns.items()}
-    return LayoutTable(**arrays, orders=candidate_orders(constraints), **fixed_for_all(constraints))
+    split = constraints.stage_layers
+    shared = fixed_for_all(constraints) | ({"stage_layers": split} if split else {})
+    return LayoutTable(**arrays, orders=candidate_orders(constraints), **shared)
 
 
 def fixed_for_all(constraints: Constraints) -> dict[str, Any]:

@@ -106,6 +106,16 @@ QUESTIONS = {
             )
         ),
     ),
+    "layers of each chunk stated": asks(
+        DENSE,
+        8,
+        16,
+        constraints=held(
+            stage_layers=(3, 4, 3, 2),
+            zero=(0, 1),
+            forbid=(part(stage_layers=(3, 4, 3, 2), tp=2, micro_batch=2),),
+        ),
+    ),
     "forbidden orders": asks(
         MOE,
         8,
@@ -148,7 +158,8 @@ def test_the_shortlist_holds_the_best_of_each_shape(asked):
     told = search(question.request(top_k=1000), resolved(under))
     best = best_of_each_shape(question, under, answer)
     assert len(best) < 1000
-    assert sorted(map(repr, map(evenly_split, told.shortlist))) == sorted(map(repr, best))
+    ranked = [as_ranked(place, question.constraints.stage_layers) for place in told.shortlist]
+    assert sorted(map(repr, ranked)) == sorted(map(repr, best))
     assert told.shortlist == tuple(sorted(told.shortlist, key=lambda place: worth(place, question)))
     assert [place.rank for place in told.shortlist] == list(range(1, len(told.shortlist) + 1))
     assert all(place.variants == answer.variants[shape_of(place.layout)] - 1 for place in told.shortlist)
@@ -188,10 +199,10 @@ def first_broken(case):
     return next((check.__name__ for check in CHECKS if check(case) is not None), None)
 
 
-def evenly_split(place):
-    """A place's layout with its layers where the search ranked them."""
+def as_ranked(place, stated):
+    """A place's layout with its layers where the search ranked them: as stated, or evenly."""
     chunks = place.layout.pp * place.layout.vpp
-    split = balanced_split(sum(place.layout.stage_layers), chunks)
+    split = stated or balanced_split(sum(place.layout.stage_layers), chunks)
     return place.layout.model_copy(update={"stage_layers": split})
 
 

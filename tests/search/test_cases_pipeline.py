@@ -275,3 +275,45 @@ def test_a_split_is_told_to_the_frameworks_that_run_the_schedule_and_to_no_other
     folded = told(of_layers(30), "dgx-h100", 4, 16, layout=chosen | {"schedule": "dualpipe-v"})
     assert ways(folded) == []
     assert ways(folded, "torchtitan")[0][0] in ("lighter_ends", "modules")
+
+
+# A split the caller holds
+
+
+def test_a_search_keeps_to_the_split_it_is_given():
+    split = (9, 8, 8, 7)
+    answer = found(of_layers(32), "dgx-h100", 8, 32, 1024, constraints={"stage_layers": split}, top_k=50)
+    assert answer.outcome == "found"
+    assert answer.space.complete
+    assert {place.layout.stage_layers for place in answer.shortlist} == {split}
+    assert {place.layout.pp * place.layout.vpp for place in answer.shortlist} == {4}
+    assert {place.layout.pp for place in answer.shortlist} == {2, 4}
+    assert "/layout/stage_layers" not in {each.field for each in answer.assumptions}
+    for place in answer.shortlist[:3]:
+        alone = told(of_layers(32), "dgx-h100", 8, 32, 1024, layout=place.layout.model_dump()).candidate
+        assert (alone.step_time_s, alone.memory) == (place.step_time_s, place.memory)
+
+
+def test_many_chunks_may_be_stated_without_saying_how_many_a_stage_has():
+    pinned = {"stage_layers": (1,) * 32, "pp": 2, "schedule": "interleaved"}
+    answer = found(of_layers(32), "dgx-h100", 2, 8, 1024, constraints=pinned)
+    assert {place.layout.vpp for place in answer.shortlist} == {16}
+
+
+def test_a_split_no_pipeline_has_chunks_for_is_told_its_rule_and_may_be_dropped():
+    pinned = {"stage_layers": (11, 11, 10), "pp": 4}
+    answer = found(of_layers(32), "dgx-h100", 8, 32, 1024, constraints=pinned)
+    assert answer.outcome == "none_fit"
+    assert answer.conflict is not None
+    assert "split_covers_the_chunks" in {rule.name for rule in answer.conflict.rules}
+    dropped = [[c.field for c in each.change] for each in answer.conflict.relaxations]
+    assert ["/constraints/stage_layers"] in dropped
+
+
+@pytest.mark.parametrize("split", [(9, 8, 8, 8), (16, 0, 0, 16), (32, 32), (1,) * 40])
+def test_a_split_of_other_layers_or_with_holes_is_refused_with_one_that_would_do(split):
+    with pytest.raises(InvalidField) as error:
+        found(of_layers(32), "dgx-h100", 8, 32, 1024, constraints={"stage_layers": split})
+    (fault,) = error.value.faults
+    assert fault.field == "/constraints/stage_layers"
+    assert "For instance [" in fault.fix

@@ -21,6 +21,7 @@ FREE = Constraints()
 NO_SP = Constraints(sequence_parallel=False)
 OVERLAP = Constraints(tp_overlap=True)
 OVERLAP_NO_SP = Constraints(tp_overlap=True, sequence_parallel=False)
+SPLIT = Constraints(stage_layers=(2, 4, 4, 2))
 GROUP_OF_6 = Constraints(micro_batch_group=6)
 EACH = Constraints(gradient_reduce="per_micro_batch")
 
@@ -83,6 +84,9 @@ EDGES = [
     ("stages_hold_a_layer", DENSE, FREE, {"pp": 2, "vpp": 8}, False),
     ("stages_hold_a_layer", DENSE, FREE, {"pp": 7, "vpp": 2, "schedule": "zb-v"}, False),
     ("stages_hold_a_layer", DENSE, FREE, {"pp": 14}, False),
+    ("split_covers_the_chunks", DENSE, SPLIT, {"pp": 2, "vpp": 2}, True),
+    ("split_covers_the_chunks", DENSE, SPLIT, {"pp": 2}, False),
+    ("split_covers_the_chunks", DENSE, FREE, {"pp": 2}, True),
     ("micro_batches_divide_batch", DENSE, FREE, {"dp": 12, "micro_batch": 4}, True),
     ("micro_batches_divide_batch", DENSE, FREE, {"dp": 12, "micro_batch": 8}, False),
     ("group_holds_the_stages", DENSE, Constraints(micro_batch_group=4), {"pp": 4, "vpp": 2}, True),
@@ -150,7 +154,8 @@ def test_every_statement_is_one_sentence():
 
 
 def test_the_checker_never_reads_the_search_s_rules():
-    for module in (checker, inspect.getmodule(checker.SHAPE_CHECKS[0]), inspect.getmodule(Case)):
+    parts = (checker.SHAPE_CHECKS[0], checker.PIPELINE_CHECKS[0], Case)
+    for module in (checker, *map(inspect.getmodule, parts)):
         assert "search.rules" not in inspect.getsource(module)
 
 
@@ -174,7 +179,8 @@ def case_of(architecture, constraints, knobs):
     question = Question(architecture, 8, 48, constraints=constraints, limit=ROOMY)
     under = question.setting()
     problem = problem_of(question.request(), resolved(under))
-    split = {"stage_layers": (1,) * (knobs.get("pp", 1) * knobs.get("vpp", 1))}
+    chunks = knobs.get("pp", 1) * knobs.get("vpp", 1)
+    split = {"stage_layers": constraints.stage_layers or (1,) * chunks}
     edp = {
         "edp": max(
             1,
