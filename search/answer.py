@@ -50,7 +50,7 @@ def _pipeline(report: Candidate, setting: Setting) -> Pipeline | None:
     how: list[SplitWay] = []
     if "megatron" in runs:
         how += megatron_ways(split, layout.pp, setting.mtp_layers)
-    if "torchtitan" in runs:
+    if "torchtitan" in runs and not setting.architecture.tied_embeddings:  # it refuses to part what is tied
         how += torchtitan_ways(split, layout.pp)
     return report.pipeline.model_copy(update={"split": SplitReport(how=tuple(how))})
 

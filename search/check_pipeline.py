@@ -52,7 +52,7 @@ def interleaving_fills_groups(case: Case) -> str | None:
     if layout.schedule != "interleaved" or _fills(count, group, pp):
         return None
     if count < pp:
-        return _more_micro_batches(case, pp)
+        return f"{_more_micro_batches(case, pp)} Only torchtitan interleaves fewer than pp."
     least = padded(count, group)
     filled = f"or a multiple of {group} micro-batches, such as {least}: {_batch_of(case, least)}"
     return f"{_groups(count, pp)[:-1]}, {filled}."

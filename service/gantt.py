@@ -73,7 +73,7 @@ def gantt(told: Told) -> Figure:
     """
     found = told.timed
     if found.timeline is None:
-        reason = "the schedule is too long to draw: its figures are formulas', no slot was laid out"
+        reason = "the schedule is too long to draw: no slot of it was laid out"
         raise InvalidField(
             Fault("Accept", "image/*", reason, "Accept application/json, or use fewer micro-batches.")
         )

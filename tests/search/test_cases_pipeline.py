@@ -100,7 +100,8 @@ def test_left_alone_a_group_is_as_many_as_stages(pp, micro_batches):
         (4, 6, f"{GROUPS} 6, or a multiple of 4 micro-batches, such as 8: a global batch of 8."),
         (4, 10, f"{GROUPS} 5, 6, 10, or a multiple of 4 micro-batches, such as 12: a global batch of 12."),
         (6, 7, f"{GROUPS} 7, or a multiple of 6 micro-batches, such as 12: a global batch of 12."),
-        (6, 3, "Use at least 6 micro-batches, a global batch of 6; there are 3."),
+        (6, 3, "Use at least 6 micro-batches, a global batch of 6; there are 3. "
+                "Only torchtitan interleaves fewer than pp."),
     ],
 )  # fmt: skip
 def test_a_number_that_does_not_go_is_told_the_groups_and_the_batch_that_do(pp, micro_batches, fix):
@@ -275,6 +276,13 @@ def test_a_split_is_told_to_the_frameworks_that_run_the_schedule_and_to_no_other
     folded = told(of_layers(30), "dgx-h100", 4, 16, layout=chosen | {"schedule": "dualpipe-v"})
     assert ways(folded) == []
     assert ways(folded, "torchtitan")[0][0] in ("lighter_ends", "modules")
+
+
+def test_torchtitan_is_told_no_split_of_a_model_whose_embedding_is_tied():
+    """It raises where a pipeline would part the two; Megatron-LM adds their gradients up."""
+    answer = told(of_layers(32) | {"tie_word_embeddings": True}, "dgx-h100", 4, 16, layout={"pp": 4, "dp": 1})
+    assert ways(answer, "torchtitan") == []
+    assert ways(answer)[0] == ("even", {})
 
 
 # A split the caller holds
