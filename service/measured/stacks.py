@@ -11,6 +11,9 @@ FUSED_LOSS = frozenset({"megatron-core", "composer-fsdp"})
 `loss_fn: fused_crossentropy`, the default of mosaicml/llm-foundry)."""
 DROPOUT = frozenset({"megatron-2020", "megatron-2021", "megatron-deepspeed", "oneflow"})
 """Frameworks whose GPT recipes train with dropout 0.1 (NVIDIA/Megatron-LM megatron/arguments.py)."""
+BLACKWELL = frozenset({"B200", "B300", "GB200", "GB300"})
+"""GPUs on which NVIDIA's recipes overlap DeepEP or HybridEP; on Hopper they overlap a plain all-to-all
+(NVIDIA-NeMo/Megatron-Bridge docs/training/moe-optimization.md, dispatcher types by platform)."""
 GRAPHED_SINCE = "26.06"
 """Container since which NVIDIA's recipes for experts capture the whole step and overlap the experts'
 exchange; the rows that say so and the later ones that do not agree within 2.3 %."""
@@ -58,7 +61,7 @@ def _graphed(run: MeasuredRun, told: Told) -> tuple[CudaGraph, bool]:
 
 def _dispatcher(run: MeasuredRun, overlap: bool, told: Told) -> Dispatcher:
     """How tokens reach their experts; no column says it."""
-    if overlap and run.release:
+    if overlap and run.release and run.gpu in BLACKWELL:
         why = "no column: NVIDIA's recipes that overlap it use DeepEP or HybridEP, one copy a node"
         return told.assume("dispatcher", "deduplicating", why)
     return told.assume("dispatcher", "all_to_all", "no column")

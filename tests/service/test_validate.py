@@ -220,6 +220,16 @@ def test_as_many_layers_are_offloaded_as_the_recipe_of_the_run_took(tmp_path, ru
     assert report(one(tmp_path, run, activation_offload="0"), CALIBRATED).predicted_oom is True
 
 
+@pytest.mark.parametrize(
+    ("run", "dispatcher"), [("megatronbr-0075", "all_to_all"), ("megatronbr-0060", "deduplicating")]
+)
+def test_experts_exchanges_are_overlapped_as_the_recipes_of_their_gpu_do(tmp_path, run, dispatcher):
+    """A plain all-to-all on an H100, DeepEP on a B200; no column says it."""
+    told = Told()
+    assert rebuild(one(tmp_path, run), CALIBRATED, told).setting.stack.dispatcher == dispatcher
+    assert "dispatcher" in {a.field for a in told.assumed}
+
+
 def test_a_share_that_a_file_states_is_the_share_that_is_offloaded(tmp_path):
     row = rows()["megatronbr-0046"] | {"offload_share": "0.9"}
     (run,) = read_runs(written(tmp_path, [row]))
