@@ -13,8 +13,9 @@ HEAD = """## Step time
 
 `python bench/accuracy.py` over the {runs} runs of `bench/data/runs.csv`, {rows} of which have a measured step
 time and a confidence of high or medium; every one of these rows counts. The coefficients are fitted to these
-runs: how far off one is that was no part of a fit stands further down. Beside it, for reference, what one constant MFU for each GPU and precision gives, taken from
-the other sources' runs (n rows have another source to take it from).
+runs: how far off one is that was no part of a fit stands further down. Beside it, for reference, what
+one constant MFU for each GPU and precision gives, taken from the other sources' runs (n rows have another
+source to take it from).
 """
 ALONE = """### Rows that state TFLOP/s and no time
 
