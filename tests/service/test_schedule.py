@@ -359,7 +359,7 @@ def test_a_length_that_is_no_number_is_400(client, number):
         ("v-half", 64, 64, {}),
         ("zb2p", 256, 32, {}),
         ("interleaved-zb", 128, 512, {"vpp": 2}),
-        ("interleaved-zb", 64, 4096, {"vpp": 8}),
+        ("interleaved-zb", 32, 4096, {"vpp": 8}),
         ("1f1b", 64, 4096, {"forward_slots": [1, 2] * 32}),
         ("zb2p", 7, 4096, {}),
     ],

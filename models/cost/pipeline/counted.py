@@ -64,7 +64,7 @@ def _lengths(known: Known, size: Size, unit: int, aimed: int) -> tuple[int, int,
     """Three numbers of micro-batches that fill the pipeline, whole rounds apart and from G."""
     stages = known.stages(size)
     apart = unit * max(1, aimed // (4 * stages * unit))
-    least = 2 * size.pp + unit
+    least = size.pp + unit
     first = least + (size.micro_batches - least) % apart
     last = first + 2 * apart
     most = known.most_passes * (1 if known.searched else 2)
