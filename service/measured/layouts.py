@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 from models.architecture import Architecture
 from models.catalogue.recipes import recipe
 from models.cost.flops import token_flops
-from models.cost.stages import balanced_split, weighed_split
+from models.cost.stages import EMPTY_CHUNKS, balanced_split, weighed_split
 from models.layout import LAUNCHABLE_ORDERS, RECOMPUTES, Layout, RecomputeModule, Schedule
 from models.recipe import Recipe
 from models.workload import LOW_PRECISIONS, GradientType, Precision, Workload
@@ -17,8 +17,6 @@ from service.measured.told import CannotPredict, Told
 
 HIGH_PRECISION_INPUTS = frozenset({"torchtitan", "fsdp", "meta"})
 """Frameworks whose FP8 is PyTorch's: `torchao.float8` saves what a linear layer was given, not its cast."""
-EMPTY_CHUNKS = 2
-"""Chunks that may hold no layer: the embedding's and the loss's own (126 layers on 16 stages of 8)."""
 SCHEDULES: dict[str, Schedule] = {
     "none": "none", "fsdp": "none", "fsdp2": "none", "gpipe": "gpipe", "1f1b": "1f1b",
     "interleaved": "interleaved", "interleaved-1f1b": "interleaved",
