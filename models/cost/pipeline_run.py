@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from models.cost.pipeline.actions import Schedule
 from models.cost.pipeline.folded import dualpipe, dualpipe_v, zb_v
+from models.cost.pipeline.interleaved_waves import GROUPS, Turns, interleaved_spans
 from models.cost.pipeline.looped import gpipe, interleaved, one_f_one_b, zb_h1
 from models.cost.pipeline.simulate import Durations, simulate
 from models.cost.table import DUALPIPE, DUALPIPE_V, GPIPE, INTERLEAVED, ONE_F_ONE_B, ZB_H1, ZB_V
@@ -23,6 +24,9 @@ Key = tuple[int, int, int, int, int]
 
 SLOTS = 16_000
 """Slots simulated at most, some 50 ms; a longer run's middle repeats, and is counted on. [1]"""
+
+BEATS = 4096
+"""Beats run at most where a schedule moves through the ranks as a wave, some 40 ms. [1]"""
 
 MAKE: dict[int, Callable[[int, int, int, int], Schedule]] = {
     GPIPE: lambda p, g, v, n: gpipe(p, g),
@@ -56,8 +60,9 @@ def simulated(
 ) -> Run | None:
     """Run a schedule; nothing where it cannot run.
 
-    Up to `SLOTS` slots are simulated one by one. Of a longer run, two shorter ones are, whose G differs
-    by whole rounds: what a round adds once the pipeline is full, the rounds left out add too.
+    Interleaving runs as a wave. Of the others up to `SLOTS` slots are simulated one by one. Of a longer run
+    two shorter ones are, whose G differs by whole rounds: what a round adds once the pipeline is full, the
+    rounds left out add too.
 
     Parameters
     ----------
@@ -80,9 +85,35 @@ def simulated(
     >>> round(simulated((ONE_F_ONE_B, 4, 80_000, 1, 4), one, one, one, 0.0, 1.0).span, 6)
     240009.0
     """
+    times = Durations.of(len(forward), forward, input_gradient, weight_gradient, message, pair_share)
+    return _run(key, times)
+
+
+@lru_cache(maxsize=128)
+def _run(key: Key, times: Durations) -> Run | None:
+    """Layouts that only differ in what a pipeline does not see run alike."""
     code, p, runs, v, group = key
-    chunks = len(forward)
-    times = Durations.of(chunks, forward, input_gradient, weight_gradient, message, pair_share)
+    turns = Turns(*(np.array([each]) for each in (p, v, runs, group)))
+    within = times.send[:p]
+    if code == INTERLEAVED and turns.allowed[0] and times.send == (within * v)[: p * v - 1]:
+        return _interleaved(turns, times)
+    try:
+        return _slot_by_slot(key, times)
+    except ValueError:
+        return None
+
+
+def _interleaved(turns: Turns, times: Durations) -> Run:
+    p, v, runs, group = (int(each[0]) for each in vars(turns).values())
+    f, i, w = (np.array([part]) for part in (times.forward, times.input_gradient, times.weight_gradient))
+    hops = np.resize(np.array(times.send, dtype=np.float64), (1, p))
+    span = interleaved_spans(turns, f, i + w, hops, max(BEATS // (v * group), GROUPS))
+    return Run(float(span[0]), runs * (f + i + w).reshape(v, p).sum(axis=0))
+
+
+def _slot_by_slot(key: Key, times: Durations) -> Run:
+    code, p, runs, v, group = key
+    chunks = len(times.forward)
 
     def run(micro_batches: int) -> Run:
         made = _made((code, p, micro_batches, v, group))
@@ -91,18 +122,15 @@ def simulated(
         timeline = simulate(made, times)
         return Run(timeline.span, timeline.busy)
 
-    try:
-        if runs <= _most(code, p, chunks):
-            return run(runs)
-        step = group if code == INTERLEAVED else 2 * p
-        whole = runs // step
-        long = runs - step * (whole - -(-_most(code, p, chunks) * 2 // (3 * step)))
-        short = long - step * max(1, (long - 3 * p) // (2 * step))
-        if short < 3 * p:
-            return run(runs)
-        low, high = run(short), run(long)
-    except ValueError:
-        return None
+    if runs <= _most(code, p, chunks):
+        return run(runs)
+    step = group if code == INTERLEAVED else 2 * p
+    whole = runs // step
+    long = runs - step * (whole - -(-_most(code, p, chunks) * 2 // (3 * step)))
+    short = long - step * max(1, (long - 3 * p) // (2 * step))
+    if short < 3 * p:
+        return run(runs)
+    low, high = run(short), run(long)
     times_more = (runs - long) / (long - short)
     span = high.span + times_more * (high.span - low.span)
     return Run(span, high.busy + times_more * (high.busy - low.busy))

@@ -8,7 +8,7 @@ N layouts, S kinds (padded by repeating a kind with count 0).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from models.architecture import Architecture
 from models.cost.schedule import FOLDED
 from models.cost.setting import Setting
-from models.cost.table import DUALPIPE, ONE_F_ONE_B, IntVector, LayoutTable
+from models.cost.table import DUALPIPE, INTERLEAVED, ONE_F_ONE_B, IntVector, LayoutTable
 
 Array = NDArray[np.float64]
 
@@ -142,6 +142,29 @@ def every_chunk(pp: int, vpp: int, setting: Setting, split: tuple[int, ...] | No
     return Stages(*np.array(rows, dtype=np.float64).T[:, None, :])
 
 
+@dataclass(frozen=True)
+class Chunks:
+    """The chunks of N layouts: of which kinds there are, and which of them each one is."""
+
+    kinds: Stages
+    """A chunk of each kind, (N, S)."""
+    of: NDArray[np.int64]
+    """Kind of each chunk in execution order, padded, (N, C)."""
+
+
+def chunk_kinds(table: LayoutTable, setting: Setting) -> Chunks:
+    """Return the chunks of every layout that interleaves; of any other, the whole model as one."""
+    count = np.where(table.schedule == INTERLEAVED, table.pp * table.vpp, 1)
+    sizes, which = np.unique(count, return_inverse=True)
+    layers = _Layers.of(setting, table.stage_layers)
+    found = [_chunks(size, layers if size > 1 else replace(layers, split=None)) for size in sizes.tolist()]
+    width, most = (max(map(len, part)) for part in zip(*found, strict=True))
+    kinds = np.array([rows + ((*rows[0][:5], 0.0),) * (width - len(rows)) for rows, _ in found])
+    of = np.array([each + (0,) * (most - len(each)) for _, each in found])
+    which = which.reshape(-1)
+    return Chunks(Stages(*np.moveaxis(kinds[which], 2, 0)), of[which])
+
+
 PLACEMENTS = ("round", "folded", "mirrored")
 """How chunks go to ranks: round and round, down and up again, or one copy from each end."""
 ROUND, FOLD, MIRROR = range(3)
@@ -188,6 +211,16 @@ def _kinds(pp: int, vpp: int, placement: int, layers: _Layers) -> tuple[Row, ...
     for index, *shape, count in _stages(pp, vpp, placement, layers):
         kinds.setdefault(tuple(shape), [index, 0.0])[1] += count
     return tuple((found[0], *shape, found[1]) for shape, found in kinds.items())  # type: ignore[misc]
+
+
+@lru_cache(maxsize=4096)
+def _chunks(chunks: int, layers: _Layers) -> tuple[tuple[Row, ...], tuple[int, ...]]:
+    """One chunk of each kind, and the kind of every chunk."""
+    shapes = [tuple(shape) for _, *shape, _ in _stages(chunks, 1, ROUND, layers)]
+    kinds = list(dict.fromkeys(shapes))
+    of = tuple(kinds.index(shape) for shape in shapes)
+    rows = tuple((float(of.index(n)), *kind, float(of.count(n))) for n, kind in enumerate(kinds))
+    return rows, of  # type: ignore[return-value]
 
 
 def _stages(pp: int, vpp: int, placement: int, layers: _Layers) -> list[Row]:

@@ -38,10 +38,11 @@ from models.cost.routes import Routes, routes
 from models.cost.schedule import splits_backward
 from models.cost.setting import Setting
 from models.cost.shards import RankParameters, held_shards, rank_parameters
-from models.cost.stages import Stages
+from models.cost.stages import Chunks, Stages, chunk_kinds
 from models.cost.table import (
     DUALPIPE,
     DUALPIPE_V,
+    INTERLEAVED,
     LayoutTable,
 )
 from models.cost.traffic import (
@@ -122,11 +123,14 @@ def step_time(
     rows = np.arange(len(table))
     runs = table.passes(setting.workload.global_batch)
     parts = {name: runs * value[rows, limiting] for name, value in per_stage.items()}
-    piped = added(table, stages, one, traffic.pp.hops, setting)
+    apart = None
+    if chunks is None and not profile.real_valued_stages and (table.schedule == INTERLEAVED).any():
+        apart = chunk_work(table, compute, traffic, setting)
+    piped = added(table, stages, one, traffic.pp.hops, setting, apart)
     if chunks is not None and profile.bubble:
         each = micro_batch_parts(table, compute, chunks, traffic, setting)
-        apart = micro_batch_work(table, compute, each, chunks, setting)
-        piped = ran(table, apart, one, boundary_seconds(table, traffic.pp, setting), piped, setting)
+        run = micro_batch_work(table, compute, each, chunks, setting)
+        piped = ran(table, run, one, boundary_seconds(table, traffic.pp, setting), piped, setting)
     parts["pp_exposed_s"] = np.where(profile.pp_hidden, 0.0, piped.waits)
     kernels = per_stage["compute_s"] + per_stage["recompute_s"]
     free = np.maximum(kernels - pp_hidden(table, traffic.pp, kernels, setting), 0.0)
@@ -174,6 +178,15 @@ def micro_batch_work(
     if not setting.offloaded:
         return one
     return held_up(one, copy_seconds(kept_bytes(table, stages, setting), setting))
+
+
+def chunk_work(
+    table: LayoutTable, compute: Compute, traffic: Traffic, setting: Setting
+) -> tuple[Chunks, Work]:
+    """What interleaved layouts run, and a micro-batch's halves on each kind of it."""
+    chunks = chunk_kinds(table, setting)
+    parts = micro_batch_parts(table, compute, chunks.kinds, traffic, setting)
+    return chunks, micro_batch_work(table, compute, parts, chunks.kinds, setting)
 
 
 def optimizer_seconds(table: LayoutTable, stages: Stages, setting: Setting) -> Array:

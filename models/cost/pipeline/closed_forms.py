@@ -1,7 +1,7 @@
 """What a schedule takes and holds, for N layouts at once, where a formula knows it.
 
 Every formula is tested against `simulate` over a grid. With equal stages spans and peaks are exact;
-with unequal ones `span_bounds` encloses the span, and `batched` times it exactly for a shortlist.
+with unequal ones `unequal` and `interleaved_waves` know more, and `batched` times any schedule exactly.
 
 Symbols: p ranks, r the rank from 0, G micro-batches, v chunks a rank, N the interleaving's group;
 f, i, w the time of a forward, an input and a weight gradient of one stage (of a chunk where a rank
@@ -129,7 +129,7 @@ def estimated_span(
     ------
     An estimate: where stages differ by up to a fifth or the ends by half, G >= 2 p, it was off by
     0 to +11 % (1f1b), -7 to +7 % (interleaved), 0 to +4 % (zb-h1), -9 to +6 % (zb-v), -2 to +13 %
-    (the pipes), by 0.3 to 2.6 % on average. `unequal` knows more of gpipe and 1f1b, `batched` all.
+    (the pipes), by 0.3 to 2.6 % on average.
 
     Examples
     --------

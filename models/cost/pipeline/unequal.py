@@ -1,4 +1,4 @@
-"""What unequal stages take: exact under GPipe, close under 1F1B, enclosed under every schedule.
+"""What unequal stages take: exact under GPipe, close under 1F1B.
 
 Symbols: p stages, k and j a stage from 0, G micro-batches; f_k, b_k, t_k = f_k + b_k a stage's
 forward, whole backward and both; N layouts. A row's stages beyond its own p are ignored.
@@ -129,33 +129,3 @@ def _wait(through: Array, warm_up: Array, own: NDArray[np.bool_]) -> Array:
     reach = np.where(own, through + warm_up, -np.inf)
     later = np.maximum.accumulate(reach[:, ::-1], axis=1)[:, ::-1]
     return np.asarray(np.maximum(later - through - warm_up, 0.0))
-
-
-def interleaved_bounds(chunk: ArrayLike, micro_batches: ArrayLike) -> tuple[Array, Array]:
-    """Enclose interleaved 1F1B with unequal chunks, each (N,).
-
-    lower   max over ranks r of  G sum_c t_{c,r} + sum_{s<r} t_{0,s}: reach the rank, its work, and back
-    upper   (v G + p - 1) max t: every chunk as slow as the slowest
-
-    Parameters
-    ----------
-    chunk
-        Time of a micro-batch on chunk c of rank r, both ways, (N, v, p). [s]
-    micro_batches
-        G, (N,). [1]
-
-    Limits
-    ------
-    No messages; groups N >= p.
-
-    Examples
-    --------
-    >>> interleaved_bounds(np.ones((1, 2, 4)) * 3, 8)
-    (array([57.]), array([57.]))
-    """
-    t = np.asarray(chunk, dtype=np.float64)
-    g = np.asarray(micro_batches, dtype=np.float64)
-    first = np.cumsum(t[:, 0], axis=1) - t[:, 0]
-    lower = (g.reshape(-1, 1) * t.sum(axis=1) + first).max(axis=1)
-    slots = g * t.shape[1] + t.shape[2] - 1
-    return np.asarray(lower), np.asarray(slots * t.max(axis=(1, 2)))

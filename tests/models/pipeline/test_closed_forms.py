@@ -9,7 +9,6 @@ from models.cost.pipeline.closed_forms import Shape, equal_span, estimated_span,
 from models.cost.pipeline.held import peaks
 from models.cost.pipeline.looped import (
     gpipe,
-    interleaved,
     one_f_one_b,
 )
 from models.cost.pipeline.messages import message_wait
@@ -95,17 +94,6 @@ def test_rows_of_shorter_pipelines_may_be_padded():
     padded = unequal.one_f_one_b_span(f, 2 * f, [8, 8], [3, 4])
     alone = [unequal.one_f_one_b_span(stages, 2 * stages, 8)[0] for stages in (f[0, :3], f[1])]
     assert padded.tolist() == alone
-
-
-def test_unequal_chunks_are_enclosed():
-    rng = np.random.default_rng(3)
-    for _ in range(60):
-        p, v, turns = int(rng.choice([2, 4, 8])), int(rng.integers(2, 5)), int(rng.integers(1, 5))
-        chunk = rng.uniform(1, 2, (v, p))
-        f = chunk.ravel() / 3
-        found = simulate(interleaved(p, turns * p, v, p), Durations.of(p * v, f, f, f)).span
-        lower, upper = unequal.interleaved_bounds(chunk[None], turns * p)
-        assert lower[0] * (1 - 1e-12) <= found <= upper[0] * (1 + 1e-12)
 
 
 def test_slower_actions_never_shorten_a_step():
