@@ -13,6 +13,7 @@ from models.cost.stages import Stages, every_stage, stage_kinds
 from models.cost.step_time import all_traffic, micro_batch_parts
 from models.cost.table import LayoutTable
 from models.layout import Layout
+from search.stage_alike import alike_split
 from search.stage_dynamic import dynamic_split
 from search.stage_problem import (
     StageProblem,
@@ -58,7 +59,10 @@ def _is_shortest(problem: StageProblem, split: tuple[int, ...]) -> bool:
 
 
 def _least_memory(problem: StageProblem) -> tuple[int, ...] | None:
-    """Where layers take no time, the least peak is all there is to find."""
+    """The least peak; where layers are alike the fastest of those that have it."""
+    alike, split = alike_split(problem, memory_first=True)
+    if alike:
+        return split
     timeless = replace(problem, time=(0.0,) * len(problem.time), extra_time=(0.0,) * problem.chunks)
     return dynamic_split(timeless)
 

@@ -11,6 +11,7 @@ from itertools import accumulate, pairwise
 from ortools.sat.python import cp_model
 
 from search.stage_problem import StageProblem, asymmetry, windows
+from search.stage_symmetry import swells
 
 Linear = cp_model.LinearExpr
 
@@ -138,7 +139,7 @@ def solved_split(
 
 def _readable(program: _Program, found: Found, limit_s: float) -> Found:
     """Where an equally good split swells to the middle and falls again, take it."""
-    if found.split is None or _swells(found.split):
+    if found.split is None or swells(found.split):
         return found
     program.model.clear_objective()  # type: ignore[no-untyped-call]
     chunks = len(program.sizes)
@@ -151,17 +152,6 @@ def _readable(program: _Program, found: Found, limit_s: float) -> Found:
     if solver.solve(program.model) not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return found
     return Found(_split([solver.value(cut) for cut in program.cuts]), found.proven)
-
-
-def _swells(split: Split) -> bool:
-    """Whether chunks grow to the middle and shrink again.
-
-    >>> _swells((1, 2, 2, 1)), _swells((2, 1, 1, 2))
-    (True, False)
-    """
-    half = len(split) // 2
-    grows = all(size <= after for size, after in pairwise(split[: half + len(split) % 2]))
-    return grows and all(size >= after for size, after in pairwise(split[half:]))
 
 
 def _total(terms: Iterable[Linear]) -> Linear:

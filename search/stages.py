@@ -5,14 +5,16 @@ most symmetric split. Where a rank runs one chunk the first two are the stage th
 Where it runs several, the ranks take turns chunk by chunk, so a long chunk makes all others wait:
 simulated, splits with shorter chunks took 2.5 to 4 % less on average than those with shorter ranks.
 
-CP-SAT decides among splits with the shortest chunks there can be. Where memory forbids those, a
-dynamic program knows the best split of one chunk a rank, and of several a split to start from;
-it answers where the solver runs out of time.
+Where all layers but the first few are alike, as in most models, how many each chunk has is counted out
+exactly (`stage_alike`). Of others CP-SAT decides among splits with the shortest chunks there can be. Where
+memory forbids those, a dynamic program knows the best split of one chunk a rank, and of several a split to
+start from; it answers where the solver runs out of time.
 """
 
 from dataclasses import dataclass
 from typing import Literal
 
+from search.stage_alike import alike_split
 from search.stage_dynamic import dynamic_split
 from search.stage_problem import StageProblem, cost_of, smallest_longest_chunk
 from search.stage_program import solved_split
@@ -21,6 +23,9 @@ LIMIT_S = 2.0
 """Longest the solver may take before the dynamic program answers. [s]"""
 GOALS = 10
 """Shares of the limit: three to five solves, at most twice. [1]"""
+
+
+By = Literal["counting", "solver", "dynamic program"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class StageSplit:
     """A micro-batch on each rank, forward and backward, (p,). [s]"""
     rank_bytes: tuple[int, ...]
     """What each rank holds, (p,). [B]"""
-    by: Literal["solver", "dynamic program"]
+    by: By
     """Who found it."""
     proven: bool
     """Whether no split is better."""
@@ -72,6 +77,14 @@ def assign_layers(problem: StageProblem, limit_s: float = LIMIT_S) -> StageSplit
     """
     if sum(problem.least_layers) > problem.layers:
         return NoSplit(proven=True)
+    alike, counted = alike_split(problem)
+    if alike:
+        return NoSplit(proven=True) if counted is None else _priced(problem, counted, "counting", proven=True)
+    return _decided(problem, limit_s)
+
+
+def _decided(problem: StageProblem, limit_s: float) -> StageSplit | NoSplit:
+    """Return the best split of layers of any kinds in any order that time lets the solver find."""
     found = solved_split(problem, smallest_longest_chunk(problem), limit_s / GOALS, least=True)
     if found.split is not None:
         return _priced(problem, found.split, "solver", proven=found.proven)
@@ -93,9 +106,7 @@ def _longest(problem: StageProblem, known: tuple[int, ...] | None) -> int:
     return int(problem.time_before[-1] + problem.time_steps[1].max())
 
 
-def _priced(
-    problem: StageProblem, split: tuple[int, ...], by: Literal["solver", "dynamic program"], *, proven: bool
-) -> StageSplit:
+def _priced(problem: StageProblem, split: tuple[int, ...], by: By, *, proven: bool) -> StageSplit:
     cost = cost_of(problem, split)
     assert cost.fits, f"{split} does not fit"
     seconds, cut = [0.0] * problem.ranks, 0

@@ -14,9 +14,10 @@ from models.cost.pipeline.split_forms import (
     lighter_ends_split,
     read_layout,
 )
+from search.stage_alike import alike_split
 from search.stage_dynamic import dynamic_split
 from search.stage_problem import StageProblem, cost_of
-from search.stages import NoSplit, StageSplit, assign_layers
+from search.stages import NoSplit, StageSplit, _decided, assign_layers
 
 HEAD_405B = 0.66
 
@@ -112,26 +113,38 @@ def test_the_v_placement_pairs_the_first_chunk_with_the_last():
 
 
 @st.composite
-def problems(draw, vpp=1):
-    """Small pipelines with any times, bytes and limits; a tenth or so fit nowhere."""
+def problems(draw, vpp=1, alike=False):
+    """Small pipelines with any times, bytes and limits; a tenth or so fit nowhere.
+
+    Alike: the layers after the first few are, and a micro-batch in flight on one chunk of a rank is on all.
+    """
     pp = draw(st.integers(1, 4 if vpp == 1 else 2))
     chunks = pp * vpp
     kinds = draw(st.lists(st.integers(0, 1), min_size=chunks, max_size=9))
+    if alike:
+        first = draw(st.integers(0, 4))
+        kinds = [kinds[0]] * min(first, len(kinds)) + [kinds[-1]] * max(len(kinds) - first, 0)
     small, bytes_ = st.integers(0, 6), st.integers(0, 5)
     several = {"min_size": chunks, "max_size": chunks}
+    rank_of = round_robin(pp, vpp)
+    if vpp == 2:
+        rank_of = draw(st.sampled_from((rank_of, there_and_back(pp))))
+    in_flight = draw(st.lists(st.sampled_from((0.5, 1, 2, 3)), **several))
+    least = draw(st.lists(st.integers(0, 1), **several))
+    if alike:
+        least[1:-1] = [1] * (chunks - 2)
+        in_flight = [in_flight[rank] for rank in rank_of]
     return StageProblem(
         kinds=tuple(kinds),
         time=(draw(st.integers(1, 4)), draw(st.integers(1, 4))),
         state_bytes=(draw(bytes_), draw(bytes_)),
         activation_bytes=(draw(bytes_), draw(bytes_)),
-        rank_of=draw(st.sampled_from((round_robin(pp, vpp), there_and_back(pp))))
-        if vpp == 2
-        else round_robin(pp, vpp),
-        in_flight=tuple(draw(st.lists(st.sampled_from((0.5, 1, 2, 3)), **several))),
+        rank_of=rank_of,
+        in_flight=tuple(in_flight),
         extra_time=tuple(draw(st.lists(small, **several))),
         extra_bytes=tuple(draw(st.lists(small, **several))),
         limit_bytes=tuple(draw(st.lists(st.integers(10, 90), min_size=pp, max_size=pp))),
-        least_layers=tuple(draw(st.lists(st.integers(0, 1), **several))),
+        least_layers=tuple(least),
     )
 
 
@@ -166,22 +179,95 @@ def test_with_two_chunks_a_rank_the_solver_finds_what_trying_every_split_does(pr
     assert found_key(problem) == best_key(problem)
 
 
+@given(st.one_of(*(problems(vpp=vpp, alike=True) for vpp in (1, 2, 3))))
+@settings(max_examples=250, deadline=None)
+def test_counting_layers_that_are_alike_finds_what_trying_every_split_does(problem):
+    alike, split = alike_split(problem)
+    assert alike
+    assert (None if split is None else cost_of(problem, split).key) == best_key(problem)
+
+
+@given(st.one_of(*(problems(vpp=vpp, alike=True) for vpp in (1, 2, 3))))
+@settings(max_examples=150, deadline=None)
+def test_with_memory_first_the_fastest_of_the_splits_with_the_least_peak_is_counted(problem):
+    def worth(cost):
+        chunk, rank, peak, apart = cost.key
+        return peak, chunk, rank, apart
+
+    _, split = alike_split(problem, memory_first=True)
+    best = min(map(worth, every_split(problem)), default=None)
+    assert (None if split is None else worth(cost_of(problem, split))) == best
+
+
+@pytest.mark.parametrize("limit", [None, 60, 45])
+@pytest.mark.parametrize(
+    "problem",
+    [
+        StageProblem.uniform(126, 16, 4, last_time=HEAD_405B),
+        StageProblem.uniform(94, 16, 3, last_time=2.1),
+        StageProblem.uniform(80, 8, 2, first_time=0.2, last_time=1.2),
+        deepseek(8, 2, there_and_back(8)),
+        deepseek(16, 1, round_robin(16, 1)),
+        deepseek(4, 4, round_robin(4, 4)),
+    ],
+)
+def test_counting_finds_no_worse_a_split_than_the_solver(problem, limit):
+    """With as much memory as there is, and so little that it decides."""
+    if limit is not None:
+        free = fitted(problem).rank_bytes
+        problem = replace(problem, limit_bytes=(max(free) * limit // 61,) * problem.ranks)
+    alike, split = alike_split(problem)
+    assert alike
+    solved = _decided(problem, 2.0)
+    if isinstance(solved, NoSplit):
+        assert split is None or not solved.proven
+    else:
+        found, other = cost_of(problem, split), cost_of(problem, solved.layers)
+        assert found.fits
+        assert found.key == other.key if solved.proven else found.key <= other.key
+
+
+def test_equal_chunks_that_are_as_many_as_layers_are_counted_at_once():
+    """405B on 16 x 8 and 32 x 4, of which the solver took a tenth of a second and more."""
+    for pp, vpp in ((16, 8), (32, 4)):
+        found = fitted(StageProblem.uniform(126, pp, vpp, last_time=HEAD_405B), limit_s=0.0)
+        assert (found.by, found.proven) == ("counting", True)
+        assert found.layers == (0, *[1] * 126, 0)
+
+
+def taking_turns(problem):
+    """The same with layers of two kinds that take turns, and cost the same: counting is of no use."""
+    two = {name: getattr(problem, name) * 2 for name in ("time", "state_bytes", "activation_bytes")}
+    return replace(problem, kinds=tuple(layer % 2 for layer in range(problem.layers)), **two)
+
+
 def test_without_time_the_dynamic_program_answers():
-    found = fitted(StageProblem.uniform(126, 16, last_time=HEAD_405B), limit_s=0.0)
+    found = fitted(taking_turns(StageProblem.uniform(126, 16, last_time=HEAD_405B)), limit_s=0.0)
     assert (found.by, found.proven) == ("dynamic program", True)
     assert found.layers == (7, *[8] * 14, 7)
-    assert not fitted(StageProblem.uniform(61, 16, 2, last_time=1.8), limit_s=0.0).proven
+    assert not fitted(taking_turns(StageProblem.uniform(61, 16, 2, last_time=1.8)), limit_s=0.0).proven
+
+
+def test_layers_that_take_turns_are_placed_as_equal_ones_are():
+    for problem in (
+        StageProblem.uniform(46, 8, last_time=1.0),
+        StageProblem.uniform(30, 4, 2, last_time=0.5),
+    ):
+        assert split_of(taking_turns(problem)) == split_of(problem)
 
 
 def test_running_out_of_time_is_not_the_same_as_none_fits():
-    problem = replace(StageProblem.uniform(15, 2, 2), in_flight=(1.0,) * 4, limit_bytes=(5, 5))
+    plain = replace(StageProblem.uniform(15, 2, 2), in_flight=(1.0,) * 4, limit_bytes=(5, 5))
+    problem = taking_turns(plain)
+    assert assign_layers(plain, limit_s=0.0) == NoSplit(proven=True)
     assert assign_layers(problem) == NoSplit(proven=True)
     assert assign_layers(problem, limit_s=0.0) == NoSplit(proven=False)
 
 
 @pytest.mark.parametrize("limits", [(8, 7), (7, 8), (9, 6)])
 def test_without_time_chunks_share_what_their_rank_may_hold(limits):
-    problem = replace(StageProblem.uniform(15, 2, 2), in_flight=(1.0,) * 4, limit_bytes=limits)
+    plain = replace(StageProblem.uniform(15, 2, 2), in_flight=(1.0,) * 4, limit_bytes=limits)
+    problem = taking_turns(plain)
     found = fitted(problem, limit_s=0.0)
     assert (found.by, found.proven) == ("dynamic program", False)
     assert found.rank_bytes == limits == fitted(problem).rank_bytes
@@ -229,3 +315,10 @@ def test_a_layout_string_it_cannot_read_is_refused():
         read_layout("Et|t|tL", 2)
     with pytest.raises(ValueError, match="only E, t, m, L"):
         read_layout("Ex|tL", 2)
+
+
+def test_a_split_that_takes_long_to_make_symmetric_is_left_to_the_others():
+    """With memory first late ranks have room for far more than their share, on either chunk."""
+    deep = StageProblem.uniform(400, 16, 2)
+    assert split_of(deep)
+    assert alike_split(deep, memory_first=True) == (False, None)
