@@ -26,10 +26,10 @@ import numpy as np
 from rate_fit.figures import bands, figures, held_out
 from rate_fit.page import section
 from rate_fit.runs import FOLDS, Runs, beliefs, rounded
-from rate_fit.solve import Found, search
 from sections import put
 
 from models.catalogue import profiles
+from service.measured.solve import Found, search
 
 HERE = Path(__file__).parent
 FIGURES, VALUES = HERE / "fit.json", HERE / "fit_folds.json"

@@ -14,6 +14,9 @@ Part = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 Length = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False, json_schema_extra={"unit": "B"})]
 Blocks = Annotated[float, Field(gt=-0.9, le=4, allow_inf_nan=False)]
 
+FRACTIONS = ("fraction", "exchange_fraction", "multicast_fraction")
+"""Constants that are parts of a tier's bandwidth."""
+
 
 class LinkClass(Schema):
     """Constants of one fabric class; the defaults are an ideal link's."""
@@ -42,3 +45,18 @@ class LinkClass(Schema):
     """Joins servers; the protocols that long messages change to are those inside them."""
     mesh: bool = False
     """GPUs are joined in pairs: a group of m in a unit of U has (m - 1)/(U - 1) of the bandwidth."""
+
+    def scaled(self, network: float) -> "LinkClass":
+        """Return the class at another rate between servers, where it joins them; never above its bandwidth.
+
+        >>> LinkClass(fraction=0.8, network=True).scaled(0.5).fraction
+        0.4
+        >>> LinkClass(fraction=0.8).scaled(0.5).fraction
+        0.8
+        """
+        if network == 1.0 or not self.network:
+            return self
+        rates = {name: getattr(self, name) for name in FRACTIONS}
+        return self.model_copy(
+            update={name: min(1.0, rate * network) for name, rate in rates.items() if rate is not None}
+        )

@@ -45,6 +45,8 @@ class Profile(Schema):
     """What kernels, launches, overlaps and the step itself cost; null with a flat rate."""
     network_exchange: Scale
     """Rate of experts' all-to-alls between nodes over the fabric class's. [1]"""
+    network_collectives: Scale
+    """Rate of everything sent between servers over the fabric class's. [1]"""
     bands: Bands | None = None
     """How far off a step time may be; null where nothing is claimed."""
     cp_hides_behind_attention: bool

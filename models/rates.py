@@ -39,10 +39,18 @@ class ByGeneration(Schema):
         >>> table.of("blackwell"), table.of("blackwell-ultra"), table.of("cdna")
         (0.8, 0.8, 0.9)
         """
-        own: float | None = getattr(self, generation.replace("-", "_"))
-        if own is None and generation == "blackwell-ultra":
-            own = self.blackwell
-        return self.other if own is None else own
+        number: float = getattr(self, self.entry(generation))
+        return number
+
+    def entry(self, generation: Generation) -> str:
+        """Return the name of the number a generation takes: its own, its elder sister's, or `other`.
+
+        >>> ByGeneration(blackwell=0.8, other=0.9).entry("blackwell-ultra")
+        'blackwell'
+        """
+        own = generation.replace("-", "_")
+        names = (own, "blackwell") if own == "blackwell_ultra" else (own,)
+        return next((name for name in names if getattr(self, name) is not None), "other")
 
     def knows(self, generation: Generation) -> bool:
         """Whether a generation has a number of its own, or its elder sister's."""

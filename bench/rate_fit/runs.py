@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from measured_runs import claimed, load
 from numpy.typing import NDArray
-from rate_fit.solve import EVERY, Beliefs, Residuals, Rows
 
-from models.catalogue.profiles import coefficients, profile, rates
-from models.profile import Profile
+from models.catalogue.profiles import coefficients, with_values
 from service.measured.cases import Case, predict
+from service.measured.solve import EVERY, Beliefs, Residuals, Rows
 
 Array = NDArray[np.float64]
 NAME = "calibrated"
@@ -46,7 +45,7 @@ class Runs:
 
     def log_errors(self, values: dict[str, float]) -> Array:
         """log(predicted / measured) of every run under values of the fitted coefficients, (N,)."""
-        return np.asarray(np.log(predict(self.cases, with_values(values)) / self.measured))
+        return np.asarray(np.log(predict(self.cases, with_values(NAME, values)) / self.measured))
 
     def residuals(self, names: tuple[str, ...]) -> Residuals:
         """The same of the coefficients' logarithms, of some rows."""
@@ -80,12 +79,6 @@ def beliefs() -> Beliefs:
 
     logs = {of: np.log(np.maximum(column(of), 1e-6)) for of in ("prior", "low", "high")}
     return Beliefs(tuple(known), logs["prior"], column("spread"), logs["low"], logs["high"])
-
-
-def with_values(values: dict[str, float]) -> Profile:
-    """Return the profile with some coefficients at other values."""
-    every = {name: one.value for name, one in coefficients(NAME).items()} | values
-    return profile(NAME).model_copy(update=rates(every))
 
 
 def committed() -> dict[str, float]:

@@ -1,7 +1,7 @@
 """The cost model's profiles, read from their data files."""
 
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -52,7 +52,7 @@ def rates(values: dict[str, float]) -> dict[str, Any]:
 
     >>> found = rates({key: one.value for key, one in coefficients("calibrated").items()})
     >>> found["rates"].matmul_4.other, sorted(found)
-    (1.0, ['network_exchange', 'rates'])
+    (1.0, ['network_collectives', 'network_exchange', 'rates'])
     """
     nested: dict[str, Any] = {}
     for name, value in values.items():
@@ -64,6 +64,12 @@ def rates(values: dict[str, float]) -> dict[str, Any]:
     own = {name: value for name, value in nested.items() if name in Profile.model_fields}
     rest = {name: value for name, value in nested.items() if name not in own}
     return own | ({"rates": Rates.model_validate(rest)} if rest else {})
+
+
+def with_values(name: str, values: Mapping[str, float]) -> Profile:
+    """Return a profile with some coefficients at other values, by their dotted names."""
+    every = {known: one.value for known, one in coefficients(name).items()} | dict(values)
+    return profile(name).model_copy(update=rates(every))
 
 
 @cache

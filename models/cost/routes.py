@@ -120,11 +120,14 @@ def _gains(found: dict[str, Group], cluster: Cluster, gpus: int) -> dict[str, Ar
 
 def wire(setting: Setting) -> Wire:
     """Return the fabric as the profile's collectives see it."""
-    return _wire(setting.cluster, setting.links, setting.profile.hierarchical_collectives)
+    profile = setting.profile
+    return _wire(
+        setting.cluster, setting.links, profile.hierarchical_collectives, profile.network_collectives
+    )
 
 
 @lru_cache(maxsize=256)
-def _wire(cluster: Cluster, links: tuple[LinkClass, ...], measured: bool) -> Wire:
+def _wire(cluster: Cluster, links: tuple[LinkClass, ...], measured: bool, network: float) -> Wire:
     if measured:
-        return Wire.of(cluster.tiers, links)
+        return Wire.of(cluster.tiers, [link.scaled(network) for link in links])
     return Wire.of(cluster.tiers, [LinkClass()] * len(links), flat=True)

@@ -1,5 +1,7 @@
 """What moves the time of a step moves it the right way, and stays inside what physics allows."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -161,3 +163,18 @@ def test_stragglers_cost_more_the_more_gpus_wait_for_each_other():
         for gpus in (1024, 16384)
     ]
     assert shares[1].time.other_s > shares[0].time.other_s
+
+
+def test_a_slower_network_lengthens_what_leaves_the_servers_and_nothing_inside():
+    """At 0.5 of the rate, PP and DP wait longer, TP inside the server exactly as long; at 1, as ever."""
+
+    def times(network):
+        under = setting(name="calibrated")
+        profiled = under.profile.model_copy(update={"network_collectives": network})
+        return candidate(layout(tp=8, pp=16, dp=128), replace(under, profile=profiled)).time
+
+    slow, plain, fast = times(0.5), times(1.0), times(1.25)
+    assert plain == priced().time
+    assert slow.tp_exposed_s == plain.tp_exposed_s == fast.tp_exposed_s
+    assert slow.dp_exposed_s > plain.dp_exposed_s >= fast.dp_exposed_s
+    assert slow.compute_s == plain.compute_s

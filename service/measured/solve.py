@@ -58,11 +58,16 @@ class Found:
 
 
 def search(
-    residuals: Residuals, beliefs: Beliefs, weights: Array, start: Found | None = None, anew: int = 4
+    residuals: Residuals,
+    beliefs: Beliefs,
+    weights: Array,
+    start: Found | None = None,
+    anew: int = 4,
+    enough: float = ENOUGH,
 ) -> Found:
     """Search from the beliefs, or from where another search ended, with its slopes.
 
-    Where it settles, slopes are reckoned anew, so often at most, until a round gains next to nothing.
+    Where it settles, slopes are reckoned anew, so often at most, until a round gains less than `enough`.
     """
     if start is None:
         found = residuals(beliefs.prior, EVERY)
@@ -70,15 +75,20 @@ def search(
     here, known = start, start.slopes != 0
     for turn in range(anew + 1):
         before = cost(here.residuals, here.x, beliefs, weights)
-        here = _settled(residuals, beliefs, weights, here, known)
-        if turn == anew or (turn and before - cost(here.residuals, here.x, beliefs, weights) < ENOUGH):
+        here = _settled(residuals, beliefs, weights, here, known, enough)
+        if turn == anew or (turn and before - cost(here.residuals, here.x, beliefs, weights) < enough):
             break
         here = replace(here, slopes=slopes_at(residuals, here.x, here.residuals, beliefs, known))
     return here
 
 
 def _settled(
-    residuals: Residuals, beliefs: Beliefs, weights: Array, start: Found, known: NDArray[np.bool_]
+    residuals: Residuals,
+    beliefs: Beliefs,
+    weights: Array,
+    start: Found,
+    known: NDArray[np.bool_],
+    enough: float,
 ) -> Found:
     """Move until a move is small or none lowers the cost; Broyden's rule keeps the slopes."""
     x, found, slopes, damping = start.x, start.residuals, start.slopes, 1e-3
@@ -92,7 +102,7 @@ def _settled(
         bent = np.outer(then - found - slopes @ step, step) / (step @ step)
         slopes = slopes + np.where(known, bent, 0.0)
         x, found, here = new, then, here - gained
-        if gained < ENOUGH / 10:
+        if gained < enough / 10:
             break
     return Found(x, found, slopes)
 
@@ -118,6 +128,12 @@ def cost(found: Array, x: Array, beliefs: Beliefs, weights: Array) -> float:
     return float(weights @ huber + (((x - beliefs.prior) / beliefs.spread) ** 2).sum() / 2)
 
 
+def robust_weights(found: Array, weights: Array) -> Array:
+    """What a run's square counts where it stands, by Huber, (N,). [1]."""
+    off = np.abs(found) / SCALE
+    return np.asarray(weights * np.where(off < KNEE, 1.0, KNEE / np.maximum(off, KNEE)) / SCALE**2)
+
+
 def _move(
     found: Array,
     x: Array,
@@ -129,8 +145,7 @@ def _move(
     damping: float,
 ) -> tuple[Array, Array, float] | None:
     """A step that lowers the cost, its residuals and the damping that gave it; none where nothing does."""
-    off = np.abs(found) / SCALE
-    robust = weights * np.where(off < KNEE, 1.0, KNEE / np.maximum(off, KNEE)) / SCALE**2
+    robust = robust_weights(found, weights)
     curvature = (slopes * robust[:, None]).T @ slopes + np.diag(beliefs.spread**-2.0)
     slope = (slopes * robust[:, None]).T @ found + (x - beliefs.prior) / beliefs.spread**2
     for _ in range(TRIES):
