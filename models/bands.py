@@ -19,6 +19,8 @@ class Bands(Schema):
     moe: HalfWidth
     context_parallel: HalfWidth
     unmeasured: HalfWidth
+    own: tuple[Kind, ...] = ()
+    """Kinds whose half-width runs of the caller's own have told."""
 
     def widest(self, kinds: Iterable[Kind]) -> float:
         """Return the half-width of a run that is of several kinds.

@@ -68,7 +68,9 @@ def _worst(found: dict[str, Any]) -> str:
 def _bands(found: dict[str, Any]) -> str:
     known = profile("calibrated").bands
     assert known is not None
-    widths = ", ".join(f"{kind} x{width:.2f}" for kind, width in _factors(known.model_dump()).items())
+    widths = ", ".join(
+        f"{kind} x{width:.2f}" for kind, width in _factors(known.model_dump(exclude={"own"})).items()
+    )
     held = ", ".join(
         f"{kind} {one['inside']:.0%} of {one['rows']}" for kind, one in found["band"].items() if one["rows"]
     )

@@ -87,14 +87,13 @@ def band_warnings(setting: Setting, layout: Layout) -> tuple[str, ...]:
     rates = setting.profile.rates
     if rates is None or setting.profile.bands is None:
         return ()
-    found = [
-        f"Extrapolated: no measured run tells {what}; the band is wide."
-        for what in unmeasured(setting, rates)
-    ]
-    if setting.architecture.moe is not None and setting.stack.release is None:
+    own = setting.profile.bands.own
+    only = "only own runs tell {}" if "unmeasured" in own else "no measured run tells {}; the band is wide"
+    found = [f"Extrapolated: {only.format(what)}." for what in unmeasured(setting, rates)]
+    if setting.architecture.moe is not None and setting.stack.release is None and "moe" not in own:
         found.append(
             "One mixture-of-experts layout takes up to 30 % more or less by its software: the band is wide."
         )
-    if layout.cp > 1:
+    if layout.cp > 1 and "context_parallel" not in own:
         found.append("Few measured runs use context parallelism: the band is wide.")
     return tuple(found)

@@ -3,6 +3,7 @@
 from typing import Literal
 
 from models.base import Schema
+from models.calibration import Calibration
 from models.estimate import Assumption, Version
 from service.measured.answer_order import Order
 from service.measured.throughput import Counts
@@ -147,4 +148,6 @@ class ValidateAnswer(Schema):
     """Columns of the file that nobody knows: they were not read."""
     runs: tuple[RunReport, ...]
     summary: Summary
+    calibration: Calibration | None = None
+    """What the runs make of the profile, where that was asked; the predictions are the profile's own."""
     version: Version

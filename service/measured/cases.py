@@ -93,15 +93,19 @@ class Case:
 
 def cases_of(runs: Iterable[MeasuredRun], profile: Profile) -> list[Case]:
     """Rebuild every run that can be priced, in the order given."""
-    shared: dict[Setting, Setting] = {}
     cases = []
     for run in runs:
         try:
-            case = case_of(run, profile, Told())
+            cases.append(case_of(run, profile, Told()))
         except CannotPredict:
             continue
-        cases.append(replace(case, setting=shared.setdefault(case.setting, case.setting)))
-    return cases
+    return list(shared(cases))
+
+
+def shared(cases: Iterable[Case]) -> tuple[Case, ...]:
+    """Let equal questions share one object, as what is priced together is told by it."""
+    known: dict[Setting, Setting] = {}
+    return tuple(replace(case, setting=known.setdefault(case.setting, case.setting)) for case in cases)
 
 
 def case_of(run: MeasuredRun, profile: Profile, told: Told) -> Case:

@@ -1,5 +1,7 @@
 """The cluster a run's columns describe: the GPU by its label, the tiers by their sizes and rates."""
 
+from functools import cache
+
 from models import catalogue
 from models.catalogue.racks import taken_of_domain
 from models.hardware import Cluster, Tier
@@ -28,10 +30,7 @@ it has. Sizes and network rates are the file's own columns."""
 
 def cluster_of(run: MeasuredRun, told: Told) -> Cluster:
     """Rebuild the cluster: the NVLink domain, then one flat network at the rate the file states."""
-    if run.gpu not in MACHINES:
-        known = f"{len(MACHINES)} known labels: {', '.join(MACHINES)}"
-        raise CannotPredict(f"gpu {run.gpu!r} is not one of the {known}")
-    gpu, machine = MACHINES[run.gpu]
+    gpu, machine = MACHINES.get(run.gpu) or (run.gpu, _machine_with(run.gpu))
     fast, *_, far = catalogue.cluster(machine).tiers
     network = Tier(name="network", bandwidth_bytes_per_s=run.nic_bytes_per_s, collective=far.collective)
     return Cluster(
@@ -40,6 +39,20 @@ def cluster_of(run: MeasuredRun, told: Told) -> Cluster:
         tiers=(*_inner(run, fast, told), network),
         gpus_per_node=run.gpus_per_node,
     )
+
+
+@cache
+def _machine_with(gpu: str) -> str:
+    """The cluster of the labels, else the catalogue's first, with a GPU the column calls by its own name."""
+    if gpu not in catalogue.gpu_names():
+        known = f"{len(MACHINES)} known labels: {', '.join(MACHINES)}; nor is it a GPU of the catalogue"
+        raise CannotPredict(f"gpu {gpu!r} is not one of the {known}")
+    usual = dict(MACHINES.values())
+    of_it = (name for name in catalogue.cluster_names() if catalogue.cluster(name).gpu.name == gpu)
+    found = usual.get(gpu) or next(of_it, None)
+    if found is None:
+        raise CannotPredict(f"no cluster of the catalogue has gpu {gpu!r}, so its fast tier is not known")
+    return found
 
 
 def _inner(run: MeasuredRun, fast: Tier, told: Told) -> list[Tier]:

@@ -13,6 +13,9 @@ from models.errors import Fault, InvalidField
 from service.files import read_bounded
 from service.measured.run import MeasuredRun
 
+Cell = str
+Row = dict[str, Cell]
+
 CONFIDENCES = ("high", "medium", "low")
 MOST_FAULTS = 100
 """Faults told at once; a file with more is told how many were left out."""
@@ -23,26 +26,18 @@ MAY_BE_ZERO = frozenset(
      "kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"}
 )  # fmt: skip
 """Whole-number columns in which 0 is said and means none."""
-MAY_BE_MISSING = frozenset(
-    {
-        "schedule",
-        "model_name",
-        "offload_share",
-        "measured_tokens_per_s_per_gpu",
-        "measured_tflops_per_gpu",
-        "flops_kind",
-    }
-)
-"""Columns a file may leave out: its other columns say the same, or enough."""
+WHERE_MISSING: dict[str, Cell] = {
+    "source": "own runs", "confidence": "high", "mla": "0", "cp": "1", "ep": "1", "tp_overlap": "0",
+    "ep_overlap": "0", "token_drop": "0", "mtp": "0", "activation_offload": "0", "oom": "0",
+}  # fmt: skip
+"""Columns a file may leave out though none of their cells may be blank, and what every cell then is; columns
+whose cells may be blank may be left out as well."""
 UNREAD = frozenset({"params_active_B", "measured_mfu", "notes"})
 """Columns of `bench/data/runs.csv` that tell a reader more and no prediction anything."""
 MOST_DIGITS = 18
 """Digits of the largest whole number a cell may hold."""
 LEAST, MOST = 1e-9, 1e15
 """Bounds of the other numbers: a byte in GB, and more bytes a second than any network has."""
-
-Cell = str
-Row = dict[str, Cell]
 
 
 class BadCell(ValueError):
@@ -87,35 +82,52 @@ def read_file(path: Path) -> RunsFile:
         runs += [run] if run else []
     if not runs and not faults:
         faults = [Fault("/rows", None, "the file has no row below its header", "Add a run.")]
-    if faults:
-        left = len(faults) - MOST_FAULTS
-        told = faults[:MOST_FAULTS]
-        more = [Fault("/rows", None, f"{left} more faults were left out", "Mend these first.")]
-        raise InvalidField(*told, *(more if left > 0 else []))
+    tell(faults)
     return RunsFile(tuple(runs), _unknown_columns(header))
+
+
+def tell(faults: list[Fault]) -> None:
+    """Raise InvalidField with every fault, if there are any; so many at most."""
+    if not faults:
+        return
+    left = len(faults) - MOST_FAULTS
+    more = [Fault("/rows", None, f"{left} more faults were left out", "Mend these first.")]
+    raise InvalidField(*faults[:MOST_FAULTS], *(more if left > 0 else []))
 
 
 def _unknown_columns(header: list[str]) -> tuple[str, ...]:
     return tuple(name for name in header if name and name not in COLUMNS and name not in UNREAD)
 
 
-def _table(path: Path) -> tuple[list[str], list[tuple[int, list[Cell]]]]:
+def stated_runs(path: Path, flag: str) -> dict[str, list[Row]]:
+    """Return the runs of a file as a request states them: blank cells and unknown columns left out."""
+    header, rows = _table(path, flag)
+    faults = _column_faults(header)
+    faults += [_uneven(line, cells, header) for line, cells in rows if len(cells) != len(header)]
+    tell(faults)
+    known = [(place, name) for place, name in enumerate(header) if name in COLUMNS]
+    return {
+        "runs": [
+            {name: cells[place].strip() for place, name in known if cells[place].strip()} for _, cells in rows
+        ]
+    }
+
+
+def _table(path: Path, flag: str = "RUNS.csv") -> tuple[list[str], list[tuple[int, list[Cell]]]]:
     """Header and the rows that are not blank, each with its line number."""
-    content = read_bounded(str(path), "RUNS.csv", MOST_BYTES)
+    content = read_bounded(str(path), flag, MOST_BYTES)
     try:
         lines = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
         header = [name.strip() for name in next(lines, [])]
         return header, [(lines.line_num, cells) for cells in lines if any(cells)]
     except UnicodeDecodeError as error:
-        raise InvalidField(
-            Fault("RUNS.csv", str(path), "not text in UTF-8", "Save it as CSV in UTF-8.")
-        ) from error
+        raise InvalidField(Fault(flag, str(path), "not text in UTF-8", "Save it as CSV in UTF-8.")) from error
     except csv.Error as error:
-        raise InvalidField(Fault("RUNS.csv", str(path), f"not CSV: {error}", "Mend its quotes.")) from error
+        raise InvalidField(Fault(flag, str(path), f"not CSV: {error}", "Mend its quotes.")) from error
 
 
 def _column_faults(header: list[str]) -> list[Fault]:
-    missing = [name for name in COLUMNS if name not in header and name not in MAY_BE_MISSING]
+    missing = [name for name in NEEDED if name not in header]
     twice = sorted({name for name in header if header.count(name) > 1})
     fix = "Add it; leave its cells blank where the run does not say."
     return [Fault(f"/columns/{name}", None, "the column is missing", fix) for name in missing] + [
@@ -128,31 +140,43 @@ def _run(
 ) -> tuple[MeasuredRun | None, list[Fault]]:
     """One run, or the faults of its row."""
     if len(cells) != len(header):
-        reason = f"{len(cells)} cells under {len(header)} columns"
-        return None, [Fault(f"/rows/line {line}", None, reason, "Give one cell a column; quote commas.")]
+        return None, [_uneven(line, cells, header)]
     row = {name: cell.strip() for name, cell in zip(header, cells, strict=True)}
     where = f"/rows/{row['id'] or f'line {line}'}"
-    values: dict[str, Any] = {}
-    faults = []
-    for name, read in COLUMNS.items():
-        try:
-            values[name] = read(row.get(name, ""))
-        except BadCell as bad:
-            faults.append(Fault(f"{where}/{name}", row[name] or None, bad.reason, bad.fix))
-    faults += _row_faults(where, line, row, seen)
-    return (None if faults else MeasuredRun(**values)), faults
-
-
-def _row_faults(where: str, line: int, row: Row, seen: dict[str, int]) -> list[Fault]:
-    """What is wrong of a row though each of its cells can be read."""
-    faults = []
+    run, faults = run_of(row, where)
     first = seen.setdefault(row["id"], line)
     if row["id"] and first != line:
         faults.append(Fault(f"{where}/id", row["id"], f"line {first} has this id too", "Give each its own."))
-    if row["confidence"] and row["confidence"] not in CONFIDENCES:
+    return (None if faults else run), faults
+
+
+def _uneven(line: int, cells: list[Cell], header: list[str]) -> Fault:
+    reason = f"{len(cells)} cells under {len(header)} columns"
+    return Fault(f"/rows/line {line}", None, reason, "Give one cell a column; quote commas.")
+
+
+def run_of(row: Row, where: str) -> tuple[MeasuredRun | None, list[Fault]]:
+    """Return the run that cells by their columns say, or the faults of the row at `where`."""
+    values: dict[str, Any] = {}
+    faults = []
+    for name, read in COLUMNS.items():
+        cell = row.get(name, WHERE_MISSING.get(name, ""))
+        try:
+            values[name] = read(cell)
+        except BadCell as bad:
+            faults.append(Fault(f"{where}/{name}", cell or None, bad.reason, bad.fix))
+    faults += _row_faults(where, row)
+    return (None if faults else MeasuredRun(**values)), faults
+
+
+def _row_faults(where: str, row: Row) -> list[Fault]:
+    """What is wrong of a row though each of its cells can be read."""
+    faults = []
+    confidence = row.get("confidence")
+    if confidence and confidence not in CONFIDENCES:
         fix = f"Use one of {', '.join(CONFIDENCES)}."
-        faults.append(Fault(f"{where}/confidence", row["confidence"], "not a known confidence", fix))
-    if row["measured_memory_GB_per_gpu"] and not row["mem_kind"]:
+        faults.append(Fault(f"{where}/confidence", confidence, "not a known confidence", fix))
+    if row.get("measured_memory_GB_per_gpu") and not row.get("mem_kind"):
         reason = "a measured memory whose unit and kind are not said"
         faults.append(Fault(f"{where}/mem_kind", None, reason, "Say allocated, reserved or nvidia-smi."))
     return faults
@@ -200,6 +224,12 @@ def _text(cell: Cell) -> str:
     return cell
 
 
+def _blanks() -> Iterator[tuple[str, bool]]:
+    """Whether a column's cells may be blank, from the run's own field types."""
+    for name, kind in get_type_hints(MeasuredRun).items():
+        yield name, isinstance(kind, UnionType)
+
+
 def _columns() -> Iterator[tuple[str, Callable[[Cell], Any]]]:
     """How each column is read, from the run's own field types."""
     for name, kind in get_type_hints(MeasuredRun).items():
@@ -214,4 +244,6 @@ def _optional(read: Callable[[Cell], Any]) -> Callable[[Cell], Any]:
 
 
 COLUMNS: dict[str, Callable[[Cell], Any]] = dict(_columns())
-"""Columns a file must have, and how each is read; it may have others, which are not read."""
+"""Columns a file may have, and how each is read; it may have others, which are not read."""
+NEEDED = tuple(name for name, may_be_blank in _blanks() if not may_be_blank and name not in WHERE_MISSING)
+"""Columns a file must have."""

@@ -13,6 +13,7 @@ from models.profile import Profile
 from models.request import Profile as ProfileName
 from service.measured.answer import RunReport, Summary, ValidateAnswer
 from service.measured.baseline import constant_rate_seconds
+from service.measured.calibrating import calibrate
 from service.measured.cases import Case, case_of
 from service.measured.errors import (
     CLAIMED,
@@ -47,9 +48,21 @@ UNSTATED = {"vpp": "interleave", "gradient_dtype": "gradient type", "recompute":
 
 
 def validate(
-    runs: Sequence[MeasuredRun], profile_name: str, unknown_columns: tuple[str, ...] = ()
+    runs: Sequence[MeasuredRun],
+    profile_name: str,
+    unknown_columns: tuple[str, ...] = (),
+    *,
+    fit: bool = False,
 ) -> ValidateAnswer:
-    """Predict every run and sum up the errors; UnknownEntry for a profile there is none of."""
+    """Predict every run and sum up the errors, and adapt to them where asked.
+
+    Raises
+    ------
+    UnknownEntry
+        For a profile there is none of.
+    InvalidField
+        Where there is nothing that can be adapted to.
+    """
     if profile_name not in PROFILES:
         raise UnknownEntry.among("/profile", profile_name, PROFILES)
     profile, counted = read_profile(profile_name), counts_by_source(runs)
@@ -61,6 +74,7 @@ def validate(
         unknown_columns=unknown_columns,
         runs=tuple(reports),
         summary=_summary(reports, cases),
+        calibration=calibrate(runs, "/rows") if fit else None,
         version=_version(profile),
     )
 

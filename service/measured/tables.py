@@ -6,6 +6,7 @@ from rich.console import Console
 
 from service.measured.answer import Errors, ErrorTable, OutOfMemory, RunReport, Summary, ValidateAnswer
 from service.measured.answer_order import Order, PairCount
+from service.measured.calibration_tables import print_calibration
 from service.tables import Column, gigabytes, line, print_columns
 
 VIEWS = (
@@ -32,7 +33,13 @@ def print_validation(console: Console, answer: ValidateAnswer) -> None:
     line(console, f"{summary.predicted} of {summary.runs} rows predicted, profile {answer.profile}.")
     if answer.unknown_columns:
         line(console, f"Columns not known, and not read: {', '.join(answer.unknown_columns)}", "yellow")
-    for reason, rows in summary.not_predicted.items():
+    _print_not_predicted(console, answer)
+    if answer.calibration is not None:
+        print_calibration(console, answer.calibration)
+
+
+def _print_not_predicted(console: Console, answer: ValidateAnswer) -> None:
+    for reason, rows in answer.summary.not_predicted.items():
         ids = ", ".join(run.id for run in answer.runs if run.reason == reason)
         line(console, f"Not predicted, {rows}: {reason} ({ids})", "yellow")
 
