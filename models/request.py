@@ -1,7 +1,6 @@
 """What callers ask, field by field as docs/contract.md fixes it.
 
-A reference (a name, an inline object) is resolved at the edge by `models.catalogue`; search and
-cost only ever see resolved objects.
+A reference (a name, an inline object) is resolved at the edge by `models.catalogue`: search sees objects.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -10,6 +9,7 @@ from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from models.base import Bytes, BytesPerSecond, Count, Flag, Schema, Seconds, SomeBytes
+from models.calibration import CalibrationRequest
 from models.hardware import Generation
 from models.layout import (
     ContextComm,
@@ -63,6 +63,7 @@ class ZeroRange(Range):
 
 IntegerChoice = Count | Annotated[tuple[Count, ...], Field(min_length=1, max_length=1000)] | Range
 Modules = Annotated[tuple[RecomputeModule, ...], Field(min_length=1, max_length=16)]
+Orders = Annotated[tuple[RankOrder, ...], Field(min_length=1, max_length=120)]
 ZeroChoice = Zero | Annotated[tuple[Zero, ...], Field(min_length=1, max_length=4)]
 
 
@@ -93,9 +94,7 @@ class Constraints(Schema):
     """Interleaving's group of micro-batches, N."""
     recompute: Recompute | Annotated[tuple[Recompute, ...], Field(min_length=1, max_length=8)] | None = None
     """Activation recompute."""
-    recompute_modules: Annotated[tuple[RecomputeModule, ...], Field(min_length=1, max_length=16)] | None = (
-        None
-    )
+    recompute_modules: Modules | None = None
     """What `selective` recomputes; stating it searches `selective` alone."""
     recompute_layers: Count | None = None
     """Layers of each stage that `full` recomputes; stating it searches `full` alone."""
@@ -115,9 +114,7 @@ class Constraints(Schema):
     """DP collectives overlapped with the backward."""
     stage_layers: Annotated[tuple[LayerCount, ...], Field(min_length=1, max_length=10_000)] | None = None
     """Layers of each chunk in execution order: only layouts of as many chunks, pp * vpp, are offered."""
-    rank_order: RankOrder | Annotated[tuple[RankOrder, ...], Field(min_length=1, max_length=120)] | None = (
-        None
-    )
+    rank_order: RankOrder | Orders | None = None
     """One order, or the orders to choose among."""
     forbid: Annotated[tuple[LayoutChoice, ...], Field(max_length=1000)] = ()
     """Partial layouts to leave out: one that agrees in every stated knob is not offered."""
@@ -209,6 +206,8 @@ class SearchRequest(Schema):
     """What the shortlist is ranked by."""
     profile: Profile = "calibrated"
     """Coefficients of the cost model."""
+    calibration: CalibrationRequest | None = None
+    """The caller's own measured runs, or what `layout-search validate --fit` made of them."""
     distinct: Distinct = "shape"
     """One layout of each (tp, cp, pp, dp, ep), or every layout its own place."""
     top_k: Annotated[int, Field(strict=True, ge=1, le=1000)] = 10
@@ -240,6 +239,8 @@ class EvaluateRequest(Schema):
     """Bytes kept free below the limit."""
     profile: Profile = "calibrated"
     """Coefficients of the cost model."""
+    calibration: CalibrationRequest | None = None
+    """The caller's own measured runs, or what `layout-search validate --fit` made of them."""
 
 
 class TrafficRequest(EvaluateRequest):

@@ -9,7 +9,6 @@ import numpy as np
 from models.catalogue import Resolved
 from models.catalogue.collective_constants import links
 from models.catalogue.framework_memory import framework
-from models.catalogue.profiles import profile
 from models.cost.setting import Setting
 from models.cost.table import CODES, SHARED, IntVector, LayoutTable
 from models.layout import LayoutChoice
@@ -74,7 +73,7 @@ def setting_of(request: SearchRequest | EvaluateRequest, resolved: Resolved) -> 
         cluster=resolved.cluster,
         gpus=resolved.gpus,
         workload=resolved.workload,
-        profile=profile(request.profile),
+        profile=resolved.profile,
         memory_limit_bytes=resolved.memory_limit_bytes,
         links=links(resolved.cluster),
         framework=framework(request.framework),

@@ -20,13 +20,16 @@ from service.evaluation import print_evaluation
 from service.faults import lines, problem
 from service.measured import read_file
 from service.measured import validate as validate_runs
+from service.measured.fitted_file import check_output, write_calibration
 from service.measured.tables import print_validation
 from service.openapi import VERSION
 from service.options import (
     AsJson,
     Batch,
+    Calibration,
     Cluster,
     File,
+    Fit,
     Framework,
     Gpus,
     Kept,
@@ -79,8 +82,8 @@ def search(
     context: typer.Context, model: Model = None, cluster: Cluster = None, gpus: Gpus = None,
     sequence: Sequence = None, global_batch: Batch = None, precision: Precision = None,
     optimizer: Optimizer = None, gradient_dtype: Kept = None, gradient_reduce_dtype: Sent = None,
-    framework: Framework = None, profile: Profile = None, stack: Stack = None,
-    request: File = None, set_: Set = None, memory_limit_bytes: Limit = None,
+    framework: Framework = None, profile: Profile = None, calibration: Calibration = None,
+    stack: Stack = None, request: File = None, set_: Set = None, memory_limit_bytes: Limit = None,
     objective: Objective = None, top: Top = None, time_limit: TimeLimit = None, as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Find the layouts that fit and rank them."""
@@ -102,8 +105,8 @@ def evaluate(
     context: typer.Context, model: Model = None, cluster: Cluster = None, gpus: Gpus = None,
     sequence: Sequence = None, global_batch: Batch = None, precision: Precision = None,
     optimizer: Optimizer = None, gradient_dtype: Kept = None, gradient_reduce_dtype: Sent = None,
-    framework: Framework = None, profile: Profile = None, stack: Stack = None,
-    request: File = None, layout: LayoutText = None, memory_limit_bytes: Limit = None,
+    framework: Framework = None, profile: Profile = None, calibration: Calibration = None,
+    stack: Stack = None, request: File = None, layout: LayoutText = None, memory_limit_bytes: Limit = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Price one layout and list every rule it breaks."""
@@ -124,13 +127,17 @@ def evaluate(
 @app.command()
 def validate(
     runs: Annotated[Path, typer.Argument(help="CSV file of measured runs.", metavar="RUNS.csv")],
-    profile: Profile = None, as_json: AsJson = False,
+    profile: Profile = None, fit: Fit = None, as_json: AsJson = False,
 ) -> None:  # fmt: skip
-    """Predict measured runs and print predicted beside measured."""
+    """Predict measured runs and print predicted beside measured; with --fit, adapt to them as well."""
 
     def ask() -> int:
         found = read_file(runs)
-        answer = validate_runs(found.runs, profile or "calibrated", found.unknown_columns)
+        if fit:
+            check_output(fit, runs, profile)
+        answer = validate_runs(found.runs, profile or "calibrated", found.unknown_columns, fit=bool(fit))
+        if fit and answer.calibration:
+            write_calibration(fit, answer.calibration)
         _print(answer, as_json, lambda console: print_validation(console, answer))
         return ANSWERED
 

@@ -2,11 +2,13 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from models.errors import Fault, InvalidField
 from service.body import BadBody, read_json
 from service.files import read_bounded
+from service.measured.reader import stated_runs
 from service.settings import PREFIX, read_settings
 
 LISTS_IN_A_VALUE = ("rank_order", "stage_layers", "recompute_modules")
@@ -55,8 +57,15 @@ def question(flags: Mapping[str, Any]) -> Any:
         "cluster": name_or_file(cluster, "--cluster") if cluster else None,
         "workload": {field: flags[name] for name, field in WORKLOAD.items()},
         "stack": values(flags["stack"] or (), "--stack"),
+        "calibration": own_runs(flags["calibration"]) if flags["calibration"] else None,
         **{name: flags[name] for name in ("gpus", "framework", "profile")},
     })  # fmt: skip
+
+
+def own_runs(name: str) -> Any:
+    """Read what a fit wrote, or a CSV file of runs as the request states them."""
+    flag = "--calibration"
+    return stated_runs(Path(name), flag) if name.endswith(".csv") else read_file(name, flag)
 
 
 def constraints(texts: Sequence[str], limit: int | None) -> dict[str, Any]:
@@ -177,7 +186,7 @@ def merge(base: Any, *overlays: dict[str, Any]) -> Any:
     merged = dict(base)
     for overlay in overlays:
         for key, value in overlay.items():
-            if isinstance(value, dict) and key not in ("model", "cluster"):
+            if isinstance(value, dict) and key not in ("model", "cluster", "calibration"):
                 if value := {k: v for k, v in value.items() if v is not None}:
                     merged[key] = merge(merged.get(key, {}), value)
             elif value is not None:

@@ -1,5 +1,6 @@
 """The flags of the command line that questions share, each with what --help says of it."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,9 +19,20 @@ Stack = Annotated[
 ]
 Framework = Annotated[str | None, typer.Option("--framework", help="Whose rules a layout must keep.")]
 Profile = Annotated[str | None, typer.Option("--profile", help="calibrated or textbook.")]
+Calibration = Annotated[
+    str | None,
+    typer.Option(
+        "--calibration",
+        help="What own runs make of the profile: a file that validate --fit wrote, or a CSV file of runs.",
+    ),
+]
 Limit = Annotated[int | None, typer.Option("--memory-limit-bytes", help="Bytes a GPU may use.")]
 File = Annotated[
     str | None, typer.Option("--request", help="Request as JSON, flags lie over it; '-' is stdin.")
+]
+Fit = Annotated[
+    Path | None,
+    typer.Option("--fit", metavar="OUT.json", help="Adapt the profile to the runs, and write it here."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="The API's JSON instead of tables.")]
 Top = Annotated[int | None, typer.Option("--top", help="Layouts on the shortlist.")]

@@ -14,7 +14,7 @@ from service.sentences import explain
 Question = TypeVar("Question", SearchRequest, EvaluateRequest)
 
 FOLLOWS = {
-    "cluster": {"constraints", "memory_limit_bytes", "memory_reserve_bytes"},
+    "cluster": {"calibration", "constraints", "memory_limit_bytes", "memory_reserve_bytes"},
     "model": {"stack"},
 }
 """Parts whose meaning a part decides: where it cannot be read, a stand-in's faults in them are not told."""

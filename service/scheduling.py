@@ -1,5 +1,6 @@
 """From the body of a schedule's question to its timeline: a bare schedule, or a layout as it is evaluated."""
 
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,11 +19,11 @@ STAND_INS = {"pp": 1, "micro_batches": 1}
 """What takes the place of a required number that cannot be read, so that the rest can be judged."""
 
 
-def read_timeline(body: Any) -> Told:
+def read_timeline(body: Any, stop: threading.Event | None = None) -> Told:
     """Run the schedule a body asks for, or raise InvalidField with every fault."""
     if _is_layout(body):
         request = read_question(EvaluateRequest, body)
-        return layout_timeline(request, resolved(request))
+        return layout_timeline(request, resolved(request, stop))
     try:
         asked = BareSchedule.model_validate(body)
     except ValidationError as error:

@@ -118,8 +118,6 @@ def _unknown(path: Path, schema: type[BaseModel]) -> Sentence:
     name = str(path[-1])
     known = _names(schema, path[:-1])
     near = get_close_matches(name[:100], known, n=1, cutoff=0.6)
-    if missing := unbuilt.field_reason(name):
-        return missing, f"Leave {name!r} out."
     fix = f"Did you mean {near[0]!r}?" if near else f"Known fields: {', '.join(known)}."
     return "no field of this name", fix
 

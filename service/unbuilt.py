@@ -1,10 +1,5 @@
 """What the contract names and this version does not do yet: refused by name, never ignored."""
 
-FIELDS: dict[str, str] = {
-    "calibration": "a caller's own calibration is not built yet",
-}
-"""Field name to what is missing."""
-
 VALUES: dict[str, tuple[str, ...]] = {
     "framework": ("megatron", "megatron-bridge", "torchtitan", "deepspeed", "nanotron"),
     "gradient_dtype": ("fp8",),
@@ -16,16 +11,6 @@ PATHS: tuple[str, ...] = (
     "/v1/review", "/v1/sweeps", "/v1/jobs", "/v1/launch", "/metrics",
 )  # fmt: skip
 """Paths of the contract that do not answer yet."""
-
-
-def field_reason(name: str) -> str | None:
-    """Why a field of the contract is refused, or None for a field it does not know.
-
-    >>> field_reason("calibration")
-    "known to the contract, but a caller's own calibration is not built yet"
-    """
-    missing = FIELDS.get(name)
-    return f"known to the contract, but {missing}" if missing else None
 
 
 def value_reason(name: str, value: object) -> str | None:

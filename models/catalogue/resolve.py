@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from models.architecture import Architecture
 from models.catalogue import loader
+from models.catalogue.adapted import resolve_profile
 from models.catalogue.fabric import partly_filled, resolve_cluster, stretched
 from models.catalogue.software import (
     machine_faults,
@@ -19,6 +20,7 @@ from models.errors import Fault, InvalidField, LayoutError, UnknownEntry
 from models.estimate import Assumption
 from models.hardware import Cluster
 from models.huggingface import read_config
+from models.profile import Profile
 from models.request import EvaluateRequest, SearchRequest
 from models.workload import Workload
 
@@ -33,6 +35,8 @@ class Resolved:
     cluster: Cluster
     gpus: int
     workload: Workload
+    profile: Profile
+    """Coefficients of the cost model, adapted to the caller's own runs where there are any."""
     memory_limit_bytes: int
     """What a GPU may use: the limit less the reserve. [B]"""
     assumptions: tuple[Assumption, ...]
@@ -56,6 +60,7 @@ def resolve(request: SearchRequest | EvaluateRequest) -> Resolved:
     cluster = _attempt(errors, lambda: resolve_cluster(request.cluster, request.gpus))
     hidden = model[0].hidden if model else 1
     workload = _attempt(errors, lambda: resolve_workload(request.workload, request.profile, hidden))
+    profile = _attempt(errors, lambda: resolve_profile(request, cluster[0].gpu if cluster else None))
     if cluster is not None:
         inline = not isinstance(request.cluster, str) and not isinstance(request.cluster.gpu, str)
         faults = precision_faults(request.workload.precision, cluster[0].gpu, inline=inline)
@@ -65,9 +70,9 @@ def resolve(request: SearchRequest | EvaluateRequest) -> Resolved:
     found += stack_faults(request.stack, model[0]) if model is not None else []
     found += machine_faults(request.stack, cluster[0].gpu) if cluster is not None else []
     errors += [InvalidField(*found)] if found else []
-    if errors or model is None or cluster is None or workload is None:
+    if errors or model is None or cluster is None or workload is None or profile is None:
         raise combined(errors)
-    return _resolved(request, model, cluster, workload)
+    return _resolved(request, model, cluster, workload, profile)
 
 
 def combined(errors: list[LayoutError]) -> LayoutError:
@@ -115,6 +120,7 @@ def _resolved(
     model: tuple[Architecture, tuple[Assumption, ...], tuple[str, ...]],
     cluster: tuple[Cluster, tuple[Assumption, ...]],
     workload: tuple[Workload, tuple[Assumption, ...]],
+    profile: tuple[Profile, tuple[Assumption, ...], tuple[str, ...]],
 ) -> Resolved:
     limit, reserve, _ = _memory(request, cluster[0])
     return Resolved(
@@ -122,10 +128,18 @@ def _resolved(
         cluster=cluster[0],
         gpus=request.gpus,
         workload=workload[0],
+        profile=profile[0],
         memory_limit_bytes=limit - reserve,
-        assumptions=model[1] + cluster[1] + workload[1] + _own_defaults(request, cluster[0], model[0]),
+        assumptions=(
+            *model[1],
+            *cluster[1],
+            *workload[1],
+            *_own_defaults(request, cluster[0], model[0]),
+            *profile[1],
+        ),
         warnings=(
             *model[2],
+            *profile[2],
             *stretched(request.cluster, request.gpus),
             *partly_filled(cluster[0], request.gpus),
             *_limit_warnings(limit, cluster[0]),

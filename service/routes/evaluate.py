@@ -28,7 +28,7 @@ async def evaluate_layout(
     of an answer may be sent as it stands: `edp`, `gpus` and `micro_batches` must agree with the rest.
     """
 
-    def work(_: threading.Event) -> Response:
-        return as_json(evaluate(question, resolved(question)))
+    def work(stop: threading.Event) -> Response:
+        return as_json(evaluate(question, resolved(question, stop)))
 
     return await workers(request).run(request, work)

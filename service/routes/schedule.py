@@ -36,8 +36,8 @@ async def time_schedule(
     """
     form = wanted(", ".join(request.headers.getlist("accept")))
 
-    def work(_: threading.Event) -> Response:
-        told = read_timeline(question)
+    def work(stop: threading.Event) -> Response:
+        told = read_timeline(question, stop)
         if form is not Form.JSON:
             return _drawn(told, form)
         answer = as_json(schedule_answer(told))

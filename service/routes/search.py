@@ -31,6 +31,6 @@ async def search_layouts(
     """
 
     def work(stop: threading.Event) -> Response:
-        return as_json(search(question, resolved(question), stop))
+        return as_json(search(question, resolved(question, stop), stop))
 
     return await workers(request).run(request, work)

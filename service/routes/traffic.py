@@ -33,8 +33,8 @@ async def traffic_matrix(
     """
     form = wanted(", ".join(request.headers.getlist("accept")))
 
-    def work(_: threading.Event) -> Response:
-        told = traffic(question, resolved(question))
+    def work(stop: threading.Event) -> Response:
+        told = traffic(question, resolved(question, stop))
         if form is not Form.JSON:
             return _drawn(told, form)
         answer = as_json(told)

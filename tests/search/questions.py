@@ -94,6 +94,7 @@ def resolved(under: Setting) -> Resolved:
         cluster=DGX,
         gpus=under.gpus,
         workload=under.workload,
+        profile=under.profile,
         memory_limit_bytes=under.memory_limit_bytes,
         assumptions=(),
         warnings=(),

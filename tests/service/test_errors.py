@@ -96,13 +96,6 @@ def test_a_number_out_of_range_is_told_the_range(client, value, number):
     assert number in faults_at(told)["/gpus"]["reason"]
 
 
-@pytest.mark.parametrize("name", unbuilt.FIELDS)
-def test_a_field_that_is_not_built_yet_is_refused_by_name(client, name):
-    whole = name == "calibration"
-    told = check_problem(search(client, **({name: {}} if whole else {"stack": {name: 2}})), 422)
-    assert "yet" in faults_at(told)[f"/{name}" if whole else f"/stack/{name}"]["reason"]
-
-
 @pytest.mark.parametrize(
     ("name", "value"), [(name, v) for name, values in unbuilt.VALUES.items() for v in values]
 )

@@ -16,7 +16,6 @@ from service.measured.machines import MACHINES, cluster_of
 from service.measured.rebuild import rebuild
 from service.measured.report import report
 from service.measured.told import CannotPredict, Told
-from service.unbuilt import FIELDS
 from tests.service.conftest import ROOT
 from tests.service.measured_rows import RUNS, answer, bench, edited, one, rows, written
 
@@ -257,9 +256,8 @@ def test_a_blank_knob_is_one_that_is_off(tmp_path):
     assert (got.fp8_recipe, got.cuda_graph, got.release) == (None, "none", None)
 
 
-def test_knobs_no_formula_reads_are_refused_in_a_request_by_name():
-    unasked = Stack.model_fields.keys() - StackRequest.model_fields.keys()
-    assert unasked - {"release"} <= FIELDS.keys()
+def test_a_request_may_state_every_knob_but_the_container_a_run_was_published_with():
+    assert Stack.model_fields.keys() - StackRequest.model_fields.keys() == {"release"}
 
 
 def run_report(name: str, error: float, group: str | None = None, confidence: str = "high") -> RunReport:
