@@ -70,6 +70,9 @@ class LayoutChoice(Schema):
     """What `selective` recomputes; the attention core unless set."""
     recompute_layers: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = None
     """Layers of each stage that `full` recomputes; all of them unless set."""
+    recompute_stage_layers: tuple[Annotated[int, Field(strict=True, ge=0, le=10_000)], ...] | None = None
+    """The first layers of each of the pp * vpp chunks that `full` recomputes, in execution order; all of
+    them unless set. MTP layers count with the last chunk's, behind them."""
     hsdp_shard: Count | None = None
     """ZeRO inside groups of that many ranks, replicated across them; all of dp * cp unless set."""
     sequence_parallel: Flag | None = None
@@ -138,6 +141,9 @@ class Layout(Schema):
     """What `selective` recomputes."""
     recompute_layers: int | None = None
     """Layers of each stage that `full` recomputes; null for all of them."""
+    recompute_stage_layers: tuple[int, ...] | None = None
+    """The first layers of each of the pp * vpp chunks that `full` recomputes, in execution order; null where
+    `recompute_layers` says how many of each stage."""
     hsdp_shard: Count | None = None
     """Ranks ZeRO shards over; null for all of dp * cp."""
     sequence_parallel: bool

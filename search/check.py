@@ -110,10 +110,11 @@ def sharding_group_needs_zero(case: Case) -> str | None:
 
 
 def recompute_covers_what_it_names(case: Case) -> str | None:
-    """recompute_layers goes with full recompute, recompute_modules with selective and modules there are."""
+    """Recomputed layers are counted under full recompute, modules named under selective, if they exist."""
     layout = case.layout
-    if layout.recompute_layers is not None and layout.recompute != "full":
-        return "Use recompute full, or leave recompute_layers out."
+    for name in ("recompute_layers", "recompute_stage_layers"):
+        if getattr(layout, name) is not None and layout.recompute != "full":
+            return f"Use recompute full, or leave {name} out."
     if layout.recompute_modules != ("core_attn",) and layout.recompute != "selective":
         return "Use recompute selective, or leave recompute_modules out."
     absent = absent_modules(layout.recompute_modules, case.architecture)

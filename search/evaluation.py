@@ -60,7 +60,8 @@ def completed(choice: StatedLayout, gpus: int) -> Knobs:
         knobs["vpp"] = 2
     pipelined = "interleaved" if knobs["vpp"] > 1 else "1f1b"
     knobs["schedule"] = choice.schedule or ("none" if knobs["pp"] == 1 else pipelined)
-    named = "full" if choice.recompute_layers else "selective" if choice.recompute_modules else "none"
+    whole = choice.recompute_layers or choice.recompute_stage_layers
+    named = "full" if whole else "selective" if choice.recompute_modules else "none"
     knobs["recompute"] = choice.recompute or named
     knobs["rank_order"] = choice.rank_order or LAUNCHABLE_ORDERS[0]
     return knobs

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from models.cost.compute import compute_seconds
 from models.cost.memory import memory_lines, stages_in_flight
 from models.cost.pipeline.actions import round_robin, there_and_back
+from models.cost.recomputed_layers import Recomputed
 from models.cost.setting import Setting
 from models.cost.stages import Stages, every_stage, stage_kinds
 from models.cost.step_time import all_traffic, micro_batch_parts
@@ -144,7 +145,7 @@ class _Held:
     def of(cls, layout: Layout, table: LayoutTable, setting: Setting) -> "_Held":
         """Read a layer's bytes off the stages with a layer more, on the first rank and the last."""
         code = int(table.schedule[0])
-        stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers, code)
+        stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers, code, table.recomputed)
         ranks = max(placed(layout)) + 1
         held = stages_in_flight(table, stages, setting)[0]
         whole = _bytes(table, stages, setting)
@@ -153,7 +154,7 @@ class _Held:
         for sparse, counts in ((False, stages.dense[0]), (True, stages.sparse[0])):
             if not counts.any():
                 continue
-            more = _bytes(table, _with_one_more(stages, sparse=sparse), setting) - whole
+            more = _bytes(table, _with_one_more(stages, table.recomputed, sparse=sparse), setting) - whole
             apart = float(held[0] - held[ranks - 1])
             each = float(more[0] - more[ranks - 1]) / apart if apart > 0 else 0.0
             activations[sparse] = max(int(np.ceil(each)), 0)
@@ -162,8 +163,10 @@ class _Held:
         return cls(state, activations, held[:ranks].tolist(), np.ceil(beside[:ranks]).astype(int).tolist())
 
 
-def _with_one_more(stages: Stages, *, sparse: bool) -> Stages:
+def _with_one_more(stages: Stages, recomputed: Recomputed, *, sparse: bool) -> Stages:
+    """A layer more on each stage: recomputed, unless as many are as may be."""
     more = np.ones_like(stages.dense)
+    spared = more * (isinstance(recomputed, int) and stages.dense + stages.sparse >= recomputed)
     return Stages(
         stages.index,
         stages.dense + more * (not sparse),
@@ -171,6 +174,8 @@ def _with_one_more(stages: Stages, *, sparse: bool) -> Stages:
         stages.first,
         stages.last,
         stages.count,
+        stages.spared_dense + spared * (not sparse),
+        stages.spared_sparse + spared * sparse,
     )
 
 

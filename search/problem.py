@@ -123,7 +123,7 @@ def cells_to_table(
 
 def shared_of(stated: Constraints | LayoutChoice) -> dict[str, Any]:
     """Return the knobs that are one for all layouts, where the caller fixed them; the split aside."""
-    values = {name: getattr(stated, name) for name in SHARED if name != "stage_layers"}
+    values = {name: getattr(stated, name, None) for name in SHARED if name != "stage_layers"}
     return {name: value for name, value in values.items() if value is not None}
 
 

@@ -2,6 +2,7 @@
 
 from models.architecture import Architecture
 from models.errors import Fault
+from models.layout import LayoutChoice
 from models.request import Constraints
 
 FOR_EXPERTS = frozenset({"moe", "moe_act", "shared_experts"})
@@ -34,3 +35,38 @@ def absent_modules(modules: tuple[str, ...], architecture: Architecture) -> list
     missing = frozenset() if architecture.moe else FOR_EXPERTS
     missing |= frozenset() if architecture.mla else FOR_LATENT_ATTENTION
     return sorted(missing & set(modules))
+
+
+def stage_recompute_faults(
+    choice: LayoutChoice, split: tuple[int, ...] | None, predicted: int
+) -> list[Fault]:
+    """Return what is wrong with the recomputed layers of each chunk.
+
+    Parameters
+    ----------
+    split
+        Layers of each chunk, where they are known.
+    predicted
+        Layers of multi-token prediction behind the last chunk's.
+    """
+    stated = choice.recompute_stage_layers
+    if stated is None:
+        return []
+    field = "/layout/recompute_stage_layers"
+    faults = []
+    if choice.recompute_layers is not None:
+        reason = "recompute_layers says already how many layers of each stage are recomputed"
+        faults.append(Fault(field, list(stated), reason, "Leave one of the two out."))
+    if split is None:
+        return faults
+    most = [*split[:-1], split[-1] + predicted]
+    fix = f"Give each of the {len(most)} chunks a number, at most {most}."
+    if len(stated) != len(most):
+        reason = f"{len(stated)} numbers for pp * vpp = {len(most)} chunks"
+        return [*faults, Fault(field, list(stated), reason, fix)]
+    over = [chunk for chunk, (again, held) in enumerate(zip(stated, most, strict=True)) if again > held]
+    if over:
+        first = over[0]
+        reason = f"chunk {first} is to recompute {stated[first]} layers, and has {most[first]}"
+        faults.append(Fault(field, list(stated), reason, fix))
+    return faults

@@ -11,6 +11,7 @@ from models.layout import StatedLayout
 from models.request import Constraints, EvaluateRequest
 from search.domains import divisors, is_order, order_fault
 from search.experts import DEGREES, no_experts
+from search.recompute import stage_recompute_faults
 
 Knobs = dict[str, Any]
 
@@ -42,7 +43,9 @@ def layout_faults(request: EvaluateRequest, knobs: Knobs, resolved: Resolved) ->
     batch = [] if grid else _batch_faults(request, knobs, resolved.workload.global_batch)
     experts = _expert_faults(knobs, resolved.architecture, judge_ranks=not grid)
     faults = [] if is_order(order) else [order_fault("/layout/rank_order", order)]
-    faults += grid + batch + _layer_faults(choice, knobs, resolved.architecture) + experts
+    faults += grid + batch + _layer_faults(choice, knobs, resolved.architecture)
+    mtp = resolved.architecture.mtp_layers * request.stack.mtp
+    faults += stage_recompute_faults(choice, _split_of(choice, knobs, resolved.architecture), mtp) + experts
     wrong = {name for name, held in (("edp", experts), ("micro_batches", batch)) if held or grid}
     wrong |= {"gpus"} if grid and choice.gpus == following(knobs, 1)["gpus"] else set()
     return faults + _disagreements(choice, knobs, resolved, wrong)
@@ -119,6 +122,13 @@ def split_faults(constraints: Constraints, architecture: Architecture) -> list[F
     reason = reason if sum(split) != layers else "only the first and the last chunk may hold no layer"
     fix = f"For instance {list(balanced_split(layers, chunks))}."
     return [Fault("/constraints/stage_layers", list(split), reason, fix)]
+
+
+def _split_of(choice: StatedLayout, knobs: Knobs, architecture: Architecture) -> tuple[int, ...] | None:
+    """Layers of each chunk; nothing where what is stated makes none."""
+    if _layer_faults(choice, knobs, architecture):
+        return None
+    return choice.stage_layers or balanced_split(architecture.layers, knobs["pp"] * knobs["vpp"])
 
 
 def _expert_faults(knobs: Knobs, architecture: Architecture, *, judge_ranks: bool) -> list[Fault]:

@@ -11,7 +11,7 @@ from service.files import read_bounded
 from service.measured.reader import stated_runs
 from service.settings import PREFIX, read_settings
 
-LISTS_IN_A_VALUE = ("rank_order", "stage_layers", "recompute_modules")
+LISTS_IN_A_VALUE = ("rank_order", "stage_layers", "recompute_stage_layers", "recompute_modules")
 """Knobs whose single value is a list, written with dashes: tp-cp-ep-dp-pp."""
 ALL_OF_THEM = "recompute_modules"
 """The one of them that takes no alternatives: after --set, commas join its list too."""

@@ -193,11 +193,11 @@ def head_time(table: LayoutTable, setting: Setting, part: Split, own: Pace, rate
 
 def _partly_recomputed(again: PerLayer, table: LayoutTable) -> PerLayer:
     """What recompute adds where full recompute may cover some layers of a stage only. [s]."""
-    if table.recompute_layers is None:
+    if table.recomputed is None:
         return again
     full = table.recompute == FULL
     spared = PerLayer(np.where(full, 0.0, again.dense), np.where(full, 0.0, again.sparse))
-    return again.sparing(spared, table.recompute_layers)
+    return again.sparing(spared)
 
 
 def _flat_seconds(table: LayoutTable, setting: Setting, fraction: float) -> tuple[PerLayer, PerLayer]:

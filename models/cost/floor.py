@@ -97,6 +97,6 @@ def _ones(layouts: int) -> Stages:
 
 def _least_recomputed(table: LayoutTable) -> LayoutTable:
     """Return the layouts with the least recompute any of their layers has."""
-    if table.recompute_layers is None:
+    if table.recomputed is None:
         return table
     return replace(table, recompute=np.where(table.recompute == FULL, KEEP_ALL, table.recompute))

@@ -44,9 +44,11 @@ def host_seconds(table: LayoutTable, stages: Stages, setting: Setting, rates: Ra
     """
     own, moe = pace(setting, rates), setting.architecture.moe
     held = (moe.experts / table.ep if moe else np.zeros(len(table)))[:, None]
-    layers = stages.dense * own.host_layer + stages.sparse * (own.host_layer + held * own.host_expert)
-    share = 1.0 if table.recompute_layers is None else stages.recomputed(table.recompute_layers)
-    return np.asarray(layers * (1.0 + (table.recompute == FULL)[:, None] * share / 3))
+    dense, sparse = own.host_layer, own.host_layer + held * own.host_expert
+    layers = stages.dense * dense + stages.sparse * sparse
+    spared = stages.spared_dense * dense + stages.spared_sparse * sparse
+    full = (table.recompute == FULL)[:, None]
+    return np.asarray(layers * (1.0 + full / 3) - full * spared / 3)
 
 
 def copy_seconds(table: LayoutTable, stages: Stages, setting: Setting, rates: Rates) -> Array:

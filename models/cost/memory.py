@@ -172,10 +172,10 @@ def _activation_lines(table: LayoutTable, stages: Stages, held: Array, setting: 
     part = activations.split(table, setting)
     checkpoint = activations.checkpoint_bytes(part.tokens, architecture.hidden, part.residual, part.element)
     whole, kept = layer_bytes(table, setting, part), kept_layer_bytes(table, setting, part, checkpoint)
-    stored = _stage_activations(table, stages, whole, kept)
+    stored, most = _stage_activations(table, stages, whole, kept), _largest_kept(table, stages, whole, kept)
     lines = {
-        "layer_activations": offload.resident_bytes(held, stored, _largest(stages, kept), setting.offloaded),
-        "working_layer": np.where((table.recompute == FULL)[:, None], _largest(stages, whole), 0.0),
+        "layer_activations": offload.resident_bytes(held, stored, most, setting.offloaded),
+        "working_layer": (table.recompute == FULL)[:, None] * _largest_recomputed(stages, whole),
     }
     if not profile.real_valued_stages:
         micro_batches = table.micro_batches(setting.workload.global_batch)
@@ -257,19 +257,28 @@ def _flat_layer(table: LayoutTable, setting: Setting, part: activations.Split) -
 
 def _stage_activations(table: LayoutTable, stages: Stages, whole: LayerBytes, kept: LayerBytes) -> Array:
     """What a stage's layers keep of one micro-batch; full recompute may cover some of them only."""
-    every = stages.dense * kept.dense[:, None] + stages.sparse * kept.sparse[:, None]
-    if table.recompute_layers is None:
-        return every
-    none = stages.dense * whole.dense[:, None] + stages.sparse * whole.sparse[:, None]
-    share = stages.recomputed(table.recompute_layers)
     full = (table.recompute == FULL)[:, None]
-    return np.where(full, share * every + (1 - share) * none, every)
+    dense, sparse = stages.spared_dense * full, stages.spared_sparse * full
+    again = (stages.dense - dense) * kept.dense[:, None] + (stages.sparse - sparse) * kept.sparse[:, None]
+    return np.asarray(again + dense * whole.dense[:, None] + sparse * whole.sparse[:, None])
 
 
-def _largest(stages: Stages, layer: LayerBytes) -> Array:
-    """The stage's larger kind of layer."""
-    dense = np.where(stages.dense > 0, layer.dense[:, None], 0.0)
-    return np.maximum(dense, np.where(stages.sparse > 0, layer.sparse[:, None], 0.0))
+def _largest_recomputed(stages: Stages, layer: LayerBytes) -> Array:
+    """The larger kind of layer among those of the stage that full recompute covers."""
+    return _larger(stages.dense - stages.spared_dense, stages.sparse - stages.spared_sparse, layer)
+
+
+def _largest_kept(table: LayoutTable, stages: Stages, whole: LayerBytes, kept: LayerBytes) -> Array:
+    """The most that one layer of the stage keeps: all it makes where full recompute spares it."""
+    full = (table.recompute == FULL)[:, None]
+    spared = _larger(stages.spared_dense * full, stages.spared_sparse * full, whole)
+    return np.maximum(_larger(stages.dense, stages.sparse, kept), spared)
+
+
+def _larger(dense: Array, sparse: Array, layer: LayerBytes) -> Array:
+    """Bytes of the larger kind of layer among so many dense and sparse ones."""
+    of_dense = np.where(dense > 0, layer.dense[:, None], 0.0)
+    return np.maximum(of_dense, np.where(sparse > 0, layer.sparse[:, None], 0.0))
 
 
 def stages_in_flight(table: LayoutTable, stages: Stages, setting: Setting) -> Array:

@@ -40,7 +40,8 @@ def node_out(layout: Layout, setting: Setting) -> Array:
     A rank sends what its stage sends in each group, times the share of the group that crosses the network.
     """
     table = LayoutTable.of([layout])
-    stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers, int(table.schedule[0]))
+    code = int(table.schedule[0])
+    stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers, code, table.recomputed)
     traffic = all_traffic(table, stages, setting)
     network, domain = network_tiers(setting.cluster, layout.gpus)
     rank, stride = np.arange(layout.gpus), int(dense_strides(table)["pp"][0])

@@ -36,7 +36,8 @@ def price_one(table: LayoutTable, setting: Setting) -> tuple[Stages, Traffic, St
     """Return the same as `price` of one layout, its schedule run chunk by chunk."""
     stages = stage_kinds(table, setting)
     traffic = all_traffic(table, stages, setting)
-    chunks = every_chunk(int(table.pp[0]), int(table.vpp[0]), setting, table.stage_layers)
+    pp, vpp, schedule = int(table.pp[0]), int(table.vpp[0]), int(table.schedule[0])
+    chunks = every_chunk(pp, vpp, setting, table.stage_layers, schedule, table.recomputed)
     return stages, traffic, step_time(table, stages, traffic, setting, chunks)
 
 

@@ -60,7 +60,7 @@ def candidate(layout: Layout, setting: Setting, *, run: bool = True) -> Candidat
 def pipeline_report(table: LayoutTable, traffic: Traffic, time: StepTime, setting: Setting) -> Pipeline:
     """Return the idle part, the imbalance and the limiting stage of one layout's pipeline."""
     pp, vpp, schedule = int(table.pp[0]), int(table.vpp[0]), int(table.schedule[0])
-    stages = every_stage(pp, vpp, setting, table.stage_layers, schedule)
+    stages = every_stage(pp, vpp, setting, table.stage_layers, schedule, table.recomputed)
     compute = compute_seconds(table, setting)
     parts = micro_batch_parts(table, compute, stages, traffic, setting)
     pace = micro_batch_work(table, compute, parts, stages, setting).pace[0]
@@ -81,7 +81,8 @@ def pipeline_report(table: LayoutTable, traffic: Traffic, time: StepTime, settin
 def memory_report(layout: Layout, setting: Setting) -> Memory:
     """Return the bytes of every stage, its six parts and their lines."""
     table = LayoutTable.of([layout])
-    stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers, int(table.schedule[0]))
+    code = int(table.schedule[0])
+    stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers, code, table.recomputed)
     lines = memory_lines(table, stages, setting)
     held = stages_in_flight(table, stages, setting)
     rows = tuple(_stage(i, lines, stages, float(held[0, i])) for i in range(layout.pp))
@@ -131,7 +132,8 @@ def _offloaded(layout: Layout, setting: Setting) -> tuple[str, ...]:
     if not setting.offloaded:
         return ()
     table = LayoutTable.of([layout])
-    stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers, int(table.schedule[0]))
+    code = int(table.schedule[0])
+    stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers, code, table.recomputed)
     waiting = stages_in_flight(table, stages, setting) * kept_bytes(table, stages, setting)
     most = setting.offloaded * float(waiting.max()) / 1e9
     return (f"{most:.1f} GB of activations a GPU wait in the host's memory: its size is not checked.",)

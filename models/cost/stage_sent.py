@@ -52,7 +52,8 @@ class StageSent:
 def stage_sent(layout: Layout, setting: Setting) -> tuple[StageSent, ...]:
     """Return what every dimension sends, in the order of the traffic report, the closing ones last."""
     table = LayoutTable.of([layout])
-    stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers, int(table.schedule[0]))
+    code = int(table.schedule[0])
+    stages = every_stage(layout.pp, layout.vpp, setting, layout.stage_layers, code, table.recomputed)
     return sent_by_stage(layout, table, stages, all_traffic(table, stages, setting), setting)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.architecture import Architecture
+from models.cost.recomputed_layers import Recomputed, recomputed_of_chunks
 from models.cost.schedule import FOLDED
 from models.cost.setting import Setting
 from models.cost.table import DUALPIPE, INTERLEAVED, ONE_F_ONE_B, IntVector, LayoutTable
@@ -39,14 +40,15 @@ class Stages:
     """1 where it holds the final norm, the head and the loss."""
     count: Array
     """Stages of this kind; 0 for padding."""
-
-    def recomputed(self, layers: int) -> Array:
-        """Share of each stage's layers that full recompute covers: `layers`, at most all, (N, S)."""
-        return np.minimum(layers / np.maximum(self.dense + self.sparse, 1.0), 1.0)
+    spared_dense: Array | float = 0.0
+    """Dense layers that full recompute leaves alone: means something only to layouts that recompute so."""
+    spared_sparse: Array | float = 0.0
+    """Mixture-of-experts layers it leaves alone."""
 
     def take(self, rows: NDArray[np.int64]) -> "Stages":
         """Return the chosen rows."""
-        return Stages(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+        columns = (getattr(self, name) for name in self.__dataclass_fields__)
+        return Stages(*(column[rows] if isinstance(column, np.ndarray) else column for column in columns))
 
 
 EMPTY_CHUNKS = 2
@@ -119,26 +121,43 @@ def stage_kinds(table: LayoutTable, setting: Setting) -> Stages:
     kinds = len(PLACEMENTS)
     codes = (table.pp * 100_000 + table.vpp) * kinds + placement_of(table.schedule)
     keys, inverse = np.unique(codes, return_inverse=True)
-    layers = _Layers.of(setting, table.stage_layers)
+    layers = _Layers.of(setting, table.stage_layers, table.recomputed)
     rows = [_kinds(*divmod(key // kinds, 100_000), key % kinds, layers) for key in keys.tolist()]
     width = max((len(row) for row in rows), default=1)
-    padded = [row + ((*row[0][:5], 0.0),) * (width - len(row)) for row in rows]
-    grid = np.array(padded, dtype=np.float64).reshape(len(rows), width, 6)[inverse.reshape(-1)]
+    padded = [row + ((*row[0][:5], 0.0, *row[0][6:]),) * (width - len(row)) for row in rows]
+    columns = layers.columns
+    grid = np.array(padded, dtype=np.float64).reshape(len(rows), width, columns)[inverse.reshape(-1)]
     return Stages(*np.moveaxis(grid, 2, 0))
 
 
 def every_stage(
-    pp: int, vpp: int, setting: Setting, split: tuple[int, ...] | None, schedule: int = ONE_F_ONE_B
+    pp: int,
+    vpp: int,
+    setting: Setting,
+    split: tuple[int, ...] | None,
+    schedule: int = ONE_F_ONE_B,
+    recomputed: Recomputed = None,
 ) -> Stages:
     """Return all p stages of one layout, shape (1, p)."""
     placement = int(placement_of(np.array([schedule]))[0])
-    rows = _stages(pp, vpp, placement, _Layers.of(setting, split))
+    rows = _stages(pp, vpp, placement, _Layers.of(setting, split, recomputed))
     return Stages(*np.array(rows, dtype=np.float64).T[:, None, :])
 
 
-def every_chunk(pp: int, vpp: int, setting: Setting, split: tuple[int, ...] | None) -> Stages:
+def every_chunk(
+    pp: int,
+    vpp: int,
+    setting: Setting,
+    split: tuple[int, ...] | None,
+    schedule: int = ONE_F_ONE_B,
+    recomputed: Recomputed = None,
+) -> Stages:
     """Return the p v chunks of one layout in execution order as stages of their own, shape (1, C)."""
-    rows = _stages(pp * vpp, 1, ROUND, _Layers.of(setting, split))
+    layers = _Layers.of(setting, split, recomputed)
+    if isinstance(recomputed, int) and not layers.real_valued:
+        placement = int(placement_of(np.array([schedule]))[0])
+        layers = replace(layers, recomputed=_of_every_chunk(pp, vpp, placement, layers))
+    rows = _stages(pp * vpp, 1, ROUND, layers)
     return Stages(*np.array(rows, dtype=np.float64).T[:, None, :])
 
 
@@ -154,15 +173,37 @@ class Chunks:
 
 def chunk_kinds(table: LayoutTable, setting: Setting) -> Chunks:
     """Return the chunks of every layout that interleaves; of any other, the whole model as one."""
-    count = np.where(table.schedule == INTERLEAVED, table.pp * table.vpp, 1)
-    sizes, which = np.unique(count, return_inverse=True)
-    layers = _Layers.of(setting, table.stage_layers)
-    found = [_chunks(size, layers if size > 1 else replace(layers, split=None)) for size in sizes.tolist()]
+    runs = table.schedule == INTERLEAVED
+    keys, which = np.unique(np.where(runs, table.pp * 100_000 + table.vpp, 100_001), return_inverse=True)
+    layers = _Layers.of(setting, table.stage_layers, table.recomputed)
+    cut = [divmod(key, 100_000) for key in keys.tolist()]
+    found = [_chunks(pp * vpp, _chunk_by_chunk(pp, vpp, layers)) for pp, vpp in cut]
     width, most = (max(map(len, part)) for part in zip(*found, strict=True))
-    kinds = np.array([rows + ((*rows[0][:5], 0.0),) * (width - len(rows)) for rows, _ in found])
+    kinds = np.array([rows + ((*rows[0][:5], 0.0, *rows[0][6:]),) * (width - len(rows)) for rows, _ in found])
     of = np.array([each + (0,) * (most - len(each)) for _, each in found])
     which = which.reshape(-1)
     return Chunks(Stages(*np.moveaxis(kinds[which], 2, 0)), of[which])
+
+
+def _chunk_by_chunk(pp: int, vpp: int, layers: "_Layers") -> "_Layers":
+    """What chunks are cut from one by one: a split is of no use to a model that is one chunk."""
+    if pp * vpp == 1:
+        return replace(layers, split=None)
+    if isinstance(layers.recomputed, int) and not layers.real_valued:
+        return replace(layers, recomputed=_of_every_chunk(pp, vpp, ROUND, layers))
+    return layers
+
+
+def _of_every_chunk(pp: int, vpp: int, placement: int, layers: "_Layers") -> tuple[int, ...]:
+    """Layers recomputed of each chunk where so many of each rank's are."""
+    held = [len(chunk) for chunk in _layers_of_chunks(pp * vpp, layers)]
+    found = [0] * len(held)
+    for stage in range(pp):
+        own = chunks_of(stage, pp, vpp, placement)
+        taken = recomputed_of_chunks(layers.recomputed, [held[chunk] for chunk in own], own)
+        for chunk, count in zip(own, taken, strict=True):
+            found[chunk] = count
+    return tuple(found)
 
 
 PLACEMENTS = ("round", "folded", "mirrored")
@@ -196,49 +237,81 @@ class _Layers:
     split: tuple[int, ...] | None
     real_valued: bool
     mtp: int
+    recomputed: Recomputed
 
     @classmethod
-    def of(cls, setting: Setting, split: tuple[int, ...] | None) -> "_Layers":
-        return cls(setting.architecture, split, setting.profile.real_valued_stages, setting.mtp_layers)
+    def of(cls, setting: Setting, split: tuple[int, ...] | None, recomputed: Recomputed) -> "_Layers":
+        real = setting.profile.real_valued_stages
+        return cls(setting.architecture, split, real, setting.mtp_layers, recomputed)
+
+    @property
+    def columns(self) -> int:
+        """Columns of a stage: what is spared is told only where full recompute spares anything."""
+        return 6 if self.recomputed is None else 8
 
 
-Row = tuple[float, float, float, float, float, float]
+Row = tuple[float, ...]
 
 
 @lru_cache(maxsize=4096)
 def _kinds(pp: int, vpp: int, placement: int, layers: _Layers) -> tuple[Row, ...]:
     kinds: dict[tuple[float, ...], list[float]] = {}
-    for index, *shape, count in _stages(pp, vpp, placement, layers):
-        kinds.setdefault(tuple(shape), [index, 0.0])[1] += count
-    return tuple((found[0], *shape, found[1]) for shape, found in kinds.items())  # type: ignore[misc]
+    for index, *shape in _stages(pp, vpp, placement, layers):
+        kinds.setdefault(tuple(shape), [index, 0.0])[1] += 1.0
+    return tuple((found[0], *shape[:4], found[1], *shape[5:]) for shape, found in kinds.items())
 
 
 @lru_cache(maxsize=4096)
 def _chunks(chunks: int, layers: _Layers) -> tuple[tuple[Row, ...], tuple[int, ...]]:
     """One chunk of each kind, and the kind of every chunk."""
-    shapes = [tuple(shape) for _, *shape, _ in _stages(chunks, 1, ROUND, layers)]
+    shapes = [(*row[1:5], *row[6:]) for row in _stages(chunks, 1, ROUND, layers)]
     kinds = list(dict.fromkeys(shapes))
     of = tuple(kinds.index(shape) for shape in shapes)
-    rows = tuple((float(of.index(n)), *kind, float(of.count(n))) for n, kind in enumerate(kinds))
-    return rows, of  # type: ignore[return-value]
+    rows = tuple(
+        (float(of.index(n)), *kind[:4], float(of.count(n)), *kind[4:]) for n, kind in enumerate(kinds)
+    )
+    return rows, of
 
 
 def _stages(pp: int, vpp: int, placement: int, layers: _Layers) -> list[Row]:
-    sparse = layers.architecture.sparse_layers()
-    predicted = sparse[-1:] * layers.mtp
     if layers.real_valued:
-        every, copies = (*sparse, *predicted), 2.0 if placement == MIRROR else 1.0
-        moe = copies * sum(every) / pp
-        return [(i, copies * len(every) / pp - moe, moe, 0.0, 0.0, 1.0) for i in range(pp)]
-    held = layers.split or balanced_split(layers.architecture.layers, pp * vpp)
+        return _real_valued(pp, vpp, placement, layers)
+    of_chunk = _layers_of_chunks(pp * vpp, layers)
+    rows = [_stage(i, chunks_of(i, pp, vpp, placement), of_chunk, layers.recomputed) for i in range(pp)]
+    return [row[: layers.columns] for row in rows]
+
+
+def _real_valued(pp: int, vpp: int, placement: int, layers: _Layers) -> list[Row]:
+    """Equal stages of L / p layers; of a part that is recomputed all kinds have the same share."""
+    sparse, copies = layers.architecture.sparse_layers(), 2.0 if placement == MIRROR else 1.0
+    every = (*sparse, *sparse[-1:] * layers.mtp)
+    moe, whole = copies * sum(every) / pp, copies * len(every) / pp
+    rows = []
+    for i in range(pp):
+        again = layers.recomputed
+        if isinstance(again, tuple):
+            again = sum(again[chunk] for chunk in chunks_of(i, pp, vpp, placement))
+        spared = 0.0 if again is None else 1.0 - min(again / max(whole, 1.0), 1.0)
+        rows.append((i, whole - moe, moe, 0.0, 0.0, 1.0, spared * (whole - moe), spared * moe))
+    return [row[: layers.columns] for row in rows]
+
+
+def _layers_of_chunks(chunks: int, layers: _Layers) -> list[tuple[bool, ...]]:
+    """Whether each layer of each chunk is sparse; predicted layers stand behind the last chunk's."""
+    sparse = layers.architecture.sparse_layers()
+    held = layers.split or balanced_split(layers.architecture.layers, chunks)
     bounds = np.concatenate([[0], np.cumsum(held)])
     of_chunk = [sparse[low:high] for low, high in pairwise(bounds)]
-    of_chunk[-1] = (*of_chunk[-1], *predicted)
-    return [_stage(i, chunks_of(i, pp, vpp, placement), of_chunk) for i in range(pp)]
+    of_chunk[-1] = (*of_chunk[-1], *sparse[-1:] * layers.mtp)
+    return of_chunk
 
 
-def _stage(index: int, chunks: tuple[int, ...], of_chunk: Sequence[Sequence[bool]]) -> Row:
-    held = [layer for chunk in chunks for layer in of_chunk[chunk]]
-    moe = float(sum(held))
+def _stage(
+    index: int, chunks: tuple[int, ...], of_chunk: Sequence[Sequence[bool]], recomputed: Recomputed
+) -> Row:
+    held = [of_chunk[chunk] for chunk in chunks]
+    again = recomputed_of_chunks(recomputed, [len(each) for each in held], chunks)
+    spared = [layer for each, count in zip(held, again, strict=True) for layer in each[count:]]
+    layers, moe, moe_spared = sum(map(len, held)), float(sum(map(sum, held))), float(sum(spared))
     first, last = float(0 in chunks), float(len(of_chunk) - 1 in chunks)
-    return (float(index), len(held) - moe, moe, first, last, 1.0)
+    return (float(index), layers - moe, moe, first, last, 1.0, len(spared) - moe_spared, moe_spared)

@@ -49,7 +49,7 @@ BOOLEAN = ("sequence_parallel", "tp_overlap", "dp_overlap")
 """Columns that hold 0 or 1."""
 
 
-SHARED = ("stage_layers", "recompute_modules", "recompute_layers", "hsdp_shard")
+SHARED = ("stage_layers", "recompute_modules", "recompute_layers", "recompute_stage_layers", "hsdp_shard")
 """Knobs that are not searched: one value for all rows of a table."""
 
 
@@ -86,12 +86,20 @@ class LayoutTable:
     """What `selective` recomputes, for all rows."""
     recompute_layers: int | None = None
     """Layers of each stage that `full` recomputes, for all rows; every layer unless set."""
+    recompute_stage_layers: tuple[int, ...] | None = None
+    """Layers of each chunk that `full` recomputes, for all rows, which then share pp and vpp."""
     hsdp_shard: int | None = None
     """Ranks ZeRO shards over, for all rows; all of dp * cp unless set."""
 
     def __len__(self) -> int:
         """Return N."""
         return len(self.tp)
+
+    @property
+    def recomputed(self) -> int | tuple[int, ...] | None:
+        """Layers `full` recomputes: so many of each stage, or of each chunk; nothing where it is all."""
+        each = self.recompute_stage_layers
+        return self.recompute_layers if each is None else each
 
     @property
     def gpus(self) -> IntVector:
@@ -126,7 +134,7 @@ class LayoutTable:
 
     @classmethod
     def of(cls, layouts: Sequence[Layout]) -> "LayoutTable":
-        """Return layouts as rows.
+        """Return layouts as rows; full recompute of no layer is none.
 
         Raises
         ------
@@ -140,6 +148,8 @@ class LayoutTable:
             raise ValueError(f"one table holds one value of {', '.join(mixed)}")
         values: dict[str, Any] = {name: _column(name, layouts, orders) for name in COLUMNS}
         values |= {name: next(iter(found)) for name, found in shared.items()}
+        if not any(values["recompute_stage_layers"] or (1,)):
+            values["recompute"] = np.where(values["recompute"] == FULL, KEEP_ALL, values["recompute"])
         return cls(**values, orders=orders)
 
     def layout(self, row: int, global_batch: int, stage_layers: tuple[int, ...]) -> Layout:
@@ -164,7 +174,9 @@ class LayoutTable:
         """Return what the row's recompute covers: modules mean something to selective, layers to full."""
         if recompute == "selective":
             return {"recompute_modules": self.recompute_modules}
-        return {"recompute_layers": self.recompute_layers} if recompute == "full" else {}
+        if recompute != "full":
+            return {}
+        return {name: getattr(self, name) for name in ("recompute_layers", "recompute_stage_layers")}
 
 
 COLUMNS: tuple[str, ...] = tuple(f.name for f in fields(LayoutTable) if f.name not in ("orders", *SHARED))

@@ -67,18 +67,18 @@ def partly_recomputed(
     placed: Routes,
 ) -> LayerTraffic:
     """A dimension's traffic where the layers of a stage that full recompute spares repeat nothing."""
-    every, layers = dimension(table, setting, placed), table.recompute_layers
-    if layers is None:
+    every = dimension(table, setting, placed)
+    if table.recomputed is None:
         return every
     keeping = replace(table, recompute=np.where(table.recompute == FULL, KEEP_ALL, table.recompute))
     spared = dimension(keeping, setting, placed)
     return LayerTraffic(
-        every.count.sparing(spared.count, layers),
-        every.sent.sparing(spared.sent, layers),
-        every.seconds.sparing(spared.seconds, layers),
+        every.count.sparing(spared.count),
+        every.sent.sparing(spared.sent),
+        every.seconds.sparing(spared.seconds),
         every.message,
         tuple(
-            Flow(one.sent.sparing(other.sent, layers), one.shares)
+            Flow(one.sent.sparing(other.sent), one.shares)
             for one, other in zip(every.flows, spared.flows, strict=True)
         ),
         every.algorithm,

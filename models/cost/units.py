@@ -27,26 +27,25 @@ class PerLayer:
     """Added on the stage with the head and the loss."""
 
     spared: "PerLayer | None" = None
-    """The same for the layers that full recompute leaves alone, where it covers `layers` of a stage."""
-    layers: int | None = None
-    """Layers of each stage the figures above are for, where others are spared."""
+    """The same for the layers that full recompute leaves alone, where it leaves any; the ends as they are."""
 
     def on(self, stages: Stages) -> Array:
         """Sum over what each stage holds, (N, S)."""
-        every = self._everywhere(stages)
-        if self.spared is None or self.layers is None:
-            return every
-        share = stages.recomputed(self.layers)
-        return share * every + (1 - share) * self.spared._everywhere(stages)
-
-    def sparing(self, spared: "PerLayer", layers: int) -> "PerLayer":
-        """Return this for `layers` of each stage and `spared` for its others."""
-        return replace(self, spared=spared, layers=layers)
-
-    def _everywhere(self, stages: Stages) -> Array:
-        """Sum with every layer alike, (N, S)."""
-        total = stages.dense * self.dense[:, None] + stages.sparse * self.sparse[:, None]
+        total = self._layers(stages)
         for end, amount in ((stages.first, self.first), (stages.last, self.last)):
             if isinstance(amount, np.ndarray):
                 total = total + end * amount[:, None]
         return total
+
+    def sparing(self, spared: "PerLayer") -> "PerLayer":
+        """Return this for the layers that are recomputed and `spared` for the others."""
+        return replace(self, spared=spared)
+
+    def _layers(self, stages: Stages) -> Array:
+        """Sum over the layers of each stage, (N, S)."""
+        dense, sparse = self.dense[:, None], self.sparse[:, None]
+        if self.spared is None:
+            return np.asarray(stages.dense * dense + stages.sparse * sparse)
+        again = (stages.dense - stages.spared_dense) * dense + (stages.sparse - stages.spared_sparse) * sparse
+        kept_dense, kept_sparse = self.spared.dense[:, None], self.spared.sparse[:, None]
+        return np.asarray(again + stages.spared_dense * kept_dense + stages.spared_sparse * kept_sparse)

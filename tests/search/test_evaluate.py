@@ -173,6 +173,35 @@ def test_a_fix_names_what_would_be_accepted(knobs, rule, fix):
     assert fix in {broken.rule: broken.fix for broken in told.broken_rules}[rule]
 
 
+@pytest.mark.parametrize(
+    ("stated", "reason"),
+    [
+        ({"recompute_stage_layers": (1, 2)}, "2 numbers for pp * vpp = 4 chunks"),
+        ({"recompute_stage_layers": (0, 0, 4, 0)}, "chunk 2 is to recompute 4 layers, and has 3"),
+        (
+            {"recompute_stage_layers": (0, 0, 0, 1), "stage_layers": (5, 4, 3, 0)},
+            "recompute 1 layers, and has 0",
+        ),
+        ({"recompute_stage_layers": (1, 1, 1, 1), "recompute_layers": 1}, "recompute_layers says already"),
+    ],
+)
+def test_numbers_of_recomputed_layers_that_mean_nothing_are_refused(stated, reason):
+    fault = faults_of(DENSE, 8, 16, pp=4, **stated)["/layout/recompute_stage_layers"]
+    assert reason in fault.reason
+    assert fault.value == list(stated["recompute_stage_layers"])
+
+
+def test_recomputed_layers_of_each_chunk_are_priced_and_mean_full_recompute():
+    told = priced(DENSE, 8, 16, pp=4, recompute_stage_layers=(3, 1, 0, 0))
+    assert told.broken_rules == ()
+    assert told.candidate.layout.recompute == "full"
+    assert told.candidate.layout.recompute_stage_layers == (3, 1, 0, 0)
+    none, whole = (priced(DENSE, 8, 16, pp=4, recompute=kind).candidate for kind in ("none", "full"))
+    assert none.step_time_s < told.candidate.step_time_s <= whole.step_time_s
+    (broken,) = priced(DENSE, 8, 16, pp=4, recompute="none", recompute_stage_layers=(3, 1, 0, 0)).broken_rules
+    assert broken.fix == "Use recompute full, or leave recompute_stage_layers out."
+
+
 def test_a_sequence_that_does_not_split_is_offered_its_padded_length():
     told = priced(DENSE, 8, 16, sequence=8423, cp=8)
     fixes = {broken.rule: broken.fix for broken in told.broken_rules}
