@@ -20,9 +20,10 @@ from search.problem import Problem, problem_of
 from search.recompute import recompute_faults
 from search.relax import relaxations
 from search.rules import NAMES
-from search.score import Score, price_layouts, ranked
+from search.score import Score, price_layouts
 from search.shortlist import shortlist, widened
 from search.solve import Solution, enumerate_cells
+from search.spared_rows import with_spared
 from search.stated import split_faults
 from search.timeline import Told, bare_timeline, layout_timeline, schedule_answer
 from search.traffic import traffic
@@ -66,7 +67,8 @@ def search(request: SearchRequest, resolved: Resolved, stop: threading.Event | N
     bounds = memory_bounds(problem, census.cells, clock)
     solution = enumerate_cells(problem, census, bounds, clock)
     scored = price_layouts(problem, census, solution, widened(wanted), clock)
-    places = shortlist(problem, ranked(scored), scored, wanted, clock)
+    rows = with_spared(problem, census.cells, scored, widened(wanted), clock)
+    places = shortlist(problem, rows, scored, wanted, clock)
     complete = solution.complete and scored.complete
     nothing = complete and not places
     return SearchAnswer(

@@ -79,6 +79,7 @@ def assumptions(
         *_tried(request, problem),
         *_tied(places),
         *_derived(request, problem),
+        *_spared(places),
     )
 
 
@@ -93,6 +94,14 @@ def _derived(request: SearchRequest, problem: Problem) -> list[Assumption]:
         told.model_copy(update=placed) if told.field == "/layout/stage_layers" and not fixed else told
         for told in derive.assumptions(request.constraints)
     ]
+
+
+def _spared(places: tuple[RankedCandidate, ...]) -> list[Assumption]:
+    """How many layers of each chunk are recomputed, where a place leaves some alone."""
+    if not any(place.layout.recompute_stage_layers for place in places):
+        return []
+    why = "derived: full recompute leaves alone the layers that each stage has room for"
+    return [Assumption(field="/layout/recompute_stage_layers", value="fewest that fit", why=why)]
 
 
 def _caps(problem: Problem) -> list[Assumption]:

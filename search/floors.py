@@ -12,10 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cost.distinct import distinct
-from models.cost.floor import CAUSES, LAYERED, least_bytes, least_seconds, step_bytes, step_seconds
+from models.cost.floor import (
+    CAUSES,
+    LAYERED,
+    least_bytes,
+    least_seconds,
+    sparing_step_seconds,
+    step_bytes,
+    step_seconds,
+)
 from models.cost.routes import Routes, routes
 from models.cost.setting import Setting
-from models.cost.table import IntVector, LayoutTable
+from models.cost.stages import Stages
+from models.cost.table import FULL, KEEP_ALL, IntVector, LayoutTable
 from models.request import Objective
 from search.census import Cells
 from search.clock import Clock
@@ -49,10 +58,21 @@ class Floors:
 
     def of(self, table: LayoutTable, degrees: IntVector) -> Array:
         """Floor of the objective, (N,), for layouts and their tuples of degrees."""
+        return self.on_step(self._causes(table, degrees, table.recompute), table, self.problem.setting)
+
+    def of_sparing(self, table: LayoutTable, degrees: IntVector, stages: Stages) -> Array:
+        """Floor of a step, (N,), for layouts of full recompute and the layers their stages spare."""
+        again, kept = (
+            self._causes(table, degrees, np.full_like(table.recompute, kind)) for kind in (FULL, KEEP_ALL)
+        )
+        return sparing_step_seconds(again, kept, table, stages, self.problem.setting)
+
+    def _causes(self, table: LayoutTable, degrees: IntVector, recompute: IntVector) -> Array:
+        """What each cause takes in each layout under some recompute, (N, D, 4)."""
         domains = self.problem.domains
         batch = np.searchsorted(np.array(domains.micro_batch), table.micro_batch)
-        again = np.searchsorted(np.array(domains.recompute), table.recompute)
-        return self.on_step(self.causes[self.at[degrees], batch, again], table, self.problem.setting)
+        again = np.searchsorted(np.array(domains.recompute), recompute)
+        return self.causes[self.at[degrees], batch, again]
 
 
 def floors(

@@ -73,7 +73,7 @@ def stage_problem(layout: Layout, setting: Setting) -> StageProblem:
     table = LayoutTable.of([layout])
     sparse = setting.architecture.sparse_layers()
     kinds = sorted(set(sparse))
-    time = _times(table, setting)
+    (time,) = layer_times(table, setting)
     rank_of = placed(layout)
     held = _Held.of(layout, table, setting)
     chunks = len(rank_of)
@@ -109,8 +109,8 @@ def placed(layout: Layout) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class _Times:
-    """A micro-batch, both ways. [s]."""
+class LayerTimes:
+    """A micro-batch, both ways, in a layer of either kind and at either end. [s]."""
 
     dense: float
     sparse: float
@@ -118,16 +118,18 @@ class _Times:
     last: float
 
     def layer(self, sparse: bool) -> float:
+        """Return what a layer takes."""
         return self.sparse if sparse else self.dense
 
 
-def _times(table: LayoutTable, setting: Setting) -> _Times:
-    """Time of a layer of each kind and of either end: each as a stage of its own."""
-    dense, sparse, first, last = np.eye(4)[:, None, :]
-    alone = Stages(np.zeros((1, 4)), dense, sparse, first, last, np.ones((1, 4)))
+def layer_times(table: LayoutTable, setting: Setting) -> list[LayerTimes]:
+    """Return what a layer of each kind and either end take in each layout: each as a stage of its own."""
+    none = np.zeros((len(table), 4))
+    dense, sparse, first, last = (none + one for one in np.eye(4))
+    alone = Stages(none, dense, sparse, first, last, none + 1)
     traffic = all_traffic(table, stage_kinds(table, setting), setting)
     parts = micro_batch_parts(table, compute_seconds(table, setting), alone, traffic, setting)
-    return _Times(*np.add.reduce(list(parts.values()))[0].tolist())
+    return [LayerTimes(*each) for each in np.add.reduce(list(parts.values())).tolist()]
 
 
 @dataclass(frozen=True)

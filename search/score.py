@@ -4,8 +4,9 @@ Memory does not depend on the rank order: a row (a layout whose order is open) i
 its orders counted. Rows are then priced best floor first, until no floor left can beat what is known.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,13 @@ from search.census import Cells, Census
 from search.clock import Clock
 from search.expand import ROWS, Rows, expand, rows_at
 from search.floors import Floors, floors
-from search.forbid import Pairs, forbidden, pairs_of
+from search.forbid import forbidden, pairs_of
 from search.problem import Problem
 from search.rules import forbid, memory
 from search.solve import Solution
+
+Worth = Callable[[LayoutTable, IntVector], Vector]
+"""What layouts are worth, given their peaks."""
 
 FIRST = 1 << 11
 """Layouts priced before the first look at what may still enter."""
@@ -43,6 +47,8 @@ class Score:
     """Layouts that fit, by shape."""
     priced: int = 0
     """Layouts that were priced; the others cannot reach the shortlist."""
+    judged: "Judged | None" = None
+    """The rows that fit, priced or not."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,16 @@ class Waiting:
     def take(self, rows: NDArray[np.int64] | slice) -> "Waiting":
         """Return the chosen rows."""
         return Waiting(*(column[rows] for column in vars(self).values()))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Rows that fit, and what is known of them."""
+
+    rows: Waiting
+    shape: IntVector
+    """Shape of each tuple of degrees."""
+    least: Floors | None
 
 
 def price_layouts(
@@ -80,7 +96,12 @@ def price_layouts(
     least = floors(problem, census.cells, solution.found, wanted.objective, clock) if prune else None
     waiting = _judged(problem, census, solution, least, shape, score, clock)
     best = Best(wanted, len(score.fit_of_shape))
-    _price(problem, census.cells, waiting, wanted, best, shape, score, clock)
+    score.judged = Judged(waiting, shape, least)
+    if wanted.objective == "memory":
+        waiting = replace(waiting, floor=waiting.peak.astype(np.float64))
+    worth = partial(_worth, problem, wanted)
+    score.priced, whole = price_rows(problem, census.cells, waiting, worth, best, shape, clock)
+    score.complete &= whole
     score.best = best.kept
     return score
 
@@ -145,38 +166,41 @@ def _fitting(
     return peak, np.bincount(pairs.row[~left_out & fits[pairs.row]], minlength=len(degrees))
 
 
-def _price(
+def price_rows(
     problem: Problem,
     cells: Cells,
     waiting: Waiting,
-    wanted: Wanted,
+    worth: Worth,
     best: Best,
     shape: IntVector,
-    score: Score,
     clock: Clock,
-) -> None:
-    """Show `best` every layout that may enter it, those with the lowest floors first."""
-    worth_of_peak = wanted.objective == "memory"
-    floor = waiting.peak.astype(np.float64) if worth_of_peak else waiting.floor
-    waiting = replace(waiting, floor=floor).take(np.argsort(floor, kind="stable"))
-    size = FIRST
+) -> tuple[int, bool]:
+    """Show `best` every layout that may enter it, those with the lowest floors first.
+
+    Returns
+    -------
+    tuple
+        How many were priced, and whether all that may enter were.
+    """
+    waiting = waiting.take(np.argsort(waiting.floor, kind="stable"))
+    size, done = FIRST, 0
     while len(waiting.cell):
         if clock.expired() and best.kept is not None:
-            score.complete = False
-            return
+            return done, False
         orders = np.cumsum(cells.legal[cells.row[waiting.cell]])
         count = max(1, int(np.searchsorted(orders, size)))
-        for kept in _priced(problem, cells, waiting.take(slice(count)), shape, wanted):
+        for kept in _priced(problem, cells, waiting.take(slice(count)), shape, worth):
             best.add(kept)
-            score.priced += len(kept.shape)
+            done += len(kept.shape)
         waiting = waiting.take(slice(count, None))
         open_ = best.may_enter(waiting.floor, shape[cells.row[waiting.cell]])
         waiting = waiting.take(np.flatnonzero(open_))
         size = min(2 * size, ROWS)
+    return done, True
 
 
 def _priced(
-    problem: Problem, cells: Cells, chosen: Waiting, shape: IntVector, wanted: Wanted
+    problem: Problem, cells: Cells, chosen: Waiting, shape: IntVector, worth: Worth
 ) -> Iterator[Kept]:
     """Price some rows under every rank order of theirs."""
     rows = rows_at(problem, cells, chosen.cell, chosen.place)
@@ -187,23 +211,21 @@ def _priced(
     for start in range(0, len(pairs.row), ROWS):
         part = pairs.take(np.arange(start, min(start + ROWS, len(pairs.row))))
         table = replace(rows.table.take(part.row), order=part.order)
-        worth = _worth(problem, table, chosen, part, wanted)
+        found, floor = worth(table, chosen.peak[part.row]), chosen.floor[part.row]
+        if (found < floor * (1 - ROOM)).any():
+            raise FloorAbovePrice(f"a layout is worth {found.min()}, less than its floor")
         of = (chosen.peak, shape[degrees], rows.cell, rows.place)
-        yield Kept(table, comparable(worth), *(column[part.row] for column in of))
+        yield Kept(table, comparable(found), *(column[part.row] for column in of))
 
 
-def _worth(problem: Problem, table: LayoutTable, chosen: Waiting, pairs: Pairs, wanted: Wanted) -> Vector:
-    """Return the objective of layouts, never less than their floors."""
-    floor = chosen.floor[pairs.row]
+def _worth(problem: Problem, wanted: Wanted, table: LayoutTable, peak: IntVector) -> Vector:
+    """Return the objective of layouts."""
     if wanted.objective == "memory":
-        return floor
+        return peak.astype(np.float64)
     stages, traffic, time = price(table, problem.setting)
-    worth = time.total
-    if wanted.objective == "traffic":
-        worth = all_sent(table, stages, traffic, problem.setting)
-    if (worth < floor * (1 - ROOM)).any():
-        raise FloorAbovePrice(f"a layout is worth {worth.min()}, less than its floor")
-    return worth
+    return (
+        time.total if wanted.objective == "step_time" else all_sent(table, stages, traffic, problem.setting)
+    )
 
 
 def _beneath(cells: Cells, chosen: IntVector) -> int:

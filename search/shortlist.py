@@ -5,12 +5,14 @@ schedule as it runs, chunk by chunk, the first of those under a split found for 
 sorted by what they are told to take. So the ranking is of the figures the answer holds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from models.cost.table import IntVector
 from models.estimate import Candidate, RankedCandidate
+from models.layout import Layout
 from models.request import Objective
 from search.answer import layout_of, node_facts, priced
 from search.best import Kept, Wanted
@@ -21,7 +23,12 @@ from search.placing import placed_layers
 from search.problem import Problem
 from search.score import Score
 from search.stage_problem import asymmetry
+from search.stage_recompute import is_crowded, sparing
+from search.stage_recompute_split import split_sparing
 from search.ties import others
+
+Place = tuple[int, Candidate]
+"""Row of the ranking, and its report."""
 
 SPARE = 4
 """Places priced beyond those asked for: formulas may rank a neighbour too low. [1]"""
@@ -52,6 +59,8 @@ def shortlist(
     rows, other = range(len(best.table)), others(problem, best.table)
     found = list(zip(rows, _reports(problem, best, wanted.objective, clock), strict=True))
     found.sort(key=lambda place: (*_worth(place[1], wanted.objective), place[0]))
+    if wanted.distinct == "shape":
+        found = _first_of_each(found, best.shape)
     return tuple(
         RankedCandidate(
             **(dict(report) | node_facts(report.layout, problem.setting)),
@@ -66,28 +75,55 @@ def shortlist(
     )
 
 
+def _first_of_each(places: Sequence[Place], shape: IntVector) -> list[Place]:
+    """Return the first place of each shape."""
+    first: dict[int, Place] = {}
+    for place in places:
+        first.setdefault(int(shape[place[0]]), place)
+    return list(first.values())
+
+
 def _reports(problem: Problem, best: Kept, objective: Objective, clock: Clock) -> Iterator[Candidate]:
     for row in range(len(best.table)):
         late = clock.expired(LATE)
-        even = priced(layout_of(problem, best.table, row), problem.setting, run=not late)
+        layout = layout_of(problem, best.table, row)
+        crowded = objective == "step_time" and is_crowded(layout, problem)
+        if crowded:
+            layout = sparing(layout, problem) or layout
+        even = priced(layout, problem.setting, run=not late)
         if row >= PLACED or objective == "traffic" or late:
             yield even
         else:
-            yield _better_split(even, problem, objective)
+            yield _better_split(even, problem, objective, crowded=crowded)
 
 
-def _better_split(even: Candidate, problem: Problem, objective: Objective) -> Candidate:
+def _better_split(even: Candidate, problem: Problem, objective: Objective, *, crowded: bool) -> Candidate:
     """Return a place under the split found for it, where it is better and not left out."""
     setting = problem.setting
     if "stage_layers" in problem.shared:
         return even
-    layout = placed_layers(even.layout, setting, for_memory=objective == "memory")
+    if crowded:
+        layout = _placed_sparing(even.layout, problem)
+    else:
+        layout = placed_layers(even.layout, setting, for_memory=objective == "memory")
     if layout == even.layout or any(agrees(layout, choice, setting) for choice in problem.forbidden):
         return even
     found = priced(layout, setting)
     if found.memory.headroom_bytes < 0 or not _is_better(found, even, objective):
         return even
     return found
+
+
+def _placed_sparing(even: Layout, problem: Problem) -> Layout:
+    """Return a layout with its layers placed and as few of them recomputed as fit; itself where none do."""
+    whole = even.model_copy(update={"recompute_stage_layers": None})
+    split = split_sparing(whole, problem.setting)
+    moved = (
+        placed_layers(whole, problem.setting)
+        if split is None
+        else whole.model_copy(update={"stage_layers": split})
+    )
+    return sparing(moved, problem) or even
 
 
 def _is_better(found: Candidate, even: Candidate, objective: Objective) -> bool:

@@ -152,9 +152,17 @@ def _layout_columns(rows: Sequence[Layout]) -> list[Column]:
         Column("schedule", [x.schedule for x in rows], left=True),
         Column("mbs", [str(x.micro_batch) for x in rows]),
         Column("G", [str(x.micro_batches) for x in rows]),
-        Column("recompute", [x.recompute for x in rows], left=True),
+        Column("recompute", [recomputed(x) for x in rows], left=True),
         Column("rank order", ["-".join(x.rank_order) for x in rows], left=True),
     ]
+
+
+def recomputed(layout: Layout) -> str:
+    """The kind of recompute; of how many layers, where each chunk has its own number."""
+    again = layout.recompute_stage_layers
+    return (
+        layout.recompute if again is None else f"{layout.recompute} {sum(again)}/{sum(layout.stage_layers)}"
+    )
 
 
 def peak(memory: Memory) -> str:
@@ -216,7 +224,7 @@ def describe(layout: Layout) -> str:
     order = "-".join(layout.rank_order)
     return (
         f"{degrees} zero={layout.zero} {layout.schedule} micro_batch={layout.micro_batch} "
-        f"G={layout.micro_batches} recompute={layout.recompute} order={order}"
+        f"G={layout.micro_batches} recompute={recomputed(layout)} order={order}"
     )
 
 

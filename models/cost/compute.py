@@ -193,7 +193,7 @@ def head_time(table: LayoutTable, setting: Setting, part: Split, own: Pace, rate
 
 def _partly_recomputed(again: PerLayer, table: LayoutTable) -> PerLayer:
     """What recompute adds where full recompute may cover some layers of a stage only. [s]."""
-    if table.recomputed is None:
+    if not table.spares:
         return again
     full = table.recompute == FULL
     spared = PerLayer(np.where(full, 0.0, again.dense), np.where(full, 0.0, again.sparse))

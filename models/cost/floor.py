@@ -65,7 +65,32 @@ def step_seconds(causes: Array, table: LayoutTable, setting: Setting) -> Array:
 
     Schedules that overlap forwards with backwards may hide the exchanges in every pair.
     """
-    worked, exchanged = _on_stages(causes, table, setting)
+    return _step(_on_stages(causes, stage_kinds(table, setting)), table, setting)
+
+
+def sparing_step_seconds(
+    causes: Array, kept: Array, table: LayoutTable, stages: Stages, setting: Setting
+) -> Array:
+    """Floor of a step of full recompute that spares layers, (N,): those take what they do without. [s].
+
+    Parameters
+    ----------
+    causes, kept : (N, 2, 4)
+        What each cause takes with full recompute, and without any. [s]
+    stages : (N, S)
+        With the layers each spares.
+    """
+    none = np.zeros_like(stages.dense)
+    dense, sparse = none + stages.spared_dense, none + stages.spared_sparse
+    again = replace(stages, dense=stages.dense - dense, sparse=stages.sparse - sparse)
+    spared = replace(stages, dense=dense, sparse=sparse, first=none, last=none)
+    both = zip(_on_stages(causes, again), _on_stages(kept, spared), strict=True)
+    return _step([one + other for one, other in both], table, setting)
+
+
+def _step(each: list[Array], table: LayoutTable, setting: Setting) -> Array:
+    """Every micro-batch on the stage with the most work, (N,), from its work and its exchanges. [s]."""
+    worked, exchanged = each
     whole = worked + exchanged
     overlapped = np.isin(table.schedule, (DUALPIPE_V, DUALPIPE))[:, None]
     least = np.where(overlapped, overlapped_pair(whole, exchanged), whole)
@@ -74,13 +99,12 @@ def step_seconds(causes: Array, table: LayoutTable, setting: Setting) -> Array:
 
 def step_bytes(causes: Array, table: LayoutTable, setting: Setting) -> Array:
     """Floor of what a step sends from what each cause sends, (N, D, 4), (N,). [B]."""
-    sent = sum(one.max(axis=1) for one in _on_stages(causes, table, setting))
+    sent = sum(one.max(axis=1) for one in _on_stages(causes, stage_kinds(table, setting)))
     return np.asarray(sent * table.passes(setting.workload.global_batch))
 
 
-def _on_stages(causes: Array, table: LayoutTable, setting: Setting) -> list[Array]:
+def _on_stages(causes: Array, stages: Stages) -> list[Array]:
     """Each quantity on every kind of stage, D of (N, S)."""
-    stages = stage_kinds(table, setting)
     held = (stages.dense, stages.sparse, stages.first, stages.last)
     return [
         np.add.reduce([count * causes[:, quantity, cause, None] for cause, count in enumerate(held)])
@@ -97,6 +121,6 @@ def _ones(layouts: int) -> Stages:
 
 def _least_recomputed(table: LayoutTable) -> LayoutTable:
     """Return the layouts with the least recompute any of their layers has."""
-    if table.recomputed is None:
+    if not table.spares:
         return table
     return replace(table, recompute=np.where(table.recompute == FULL, KEEP_ALL, table.recompute))

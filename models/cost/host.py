@@ -46,9 +46,11 @@ def host_seconds(table: LayoutTable, stages: Stages, setting: Setting, rates: Ra
     held = (moe.experts / table.ep if moe else np.zeros(len(table)))[:, None]
     dense, sparse = own.host_layer, own.host_layer + held * own.host_expert
     layers = stages.dense * dense + stages.sparse * sparse
-    spared = stages.spared_dense * dense + stages.spared_sparse * sparse
     full = (table.recompute == FULL)[:, None]
-    return np.asarray(layers * (1.0 + full / 3) - full * spared / 3)
+    launched = layers * (1.0 + full / 3)
+    if table.spares:
+        launched = launched - full * (stages.spared_dense * dense + stages.spared_sparse * sparse) / 3
+    return np.asarray(launched)
 
 
 def copy_seconds(table: LayoutTable, stages: Stages, setting: Setting, rates: Rates) -> Array:

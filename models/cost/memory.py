@@ -257,6 +257,8 @@ def _flat_layer(table: LayoutTable, setting: Setting, part: activations.Split) -
 
 def _stage_activations(table: LayoutTable, stages: Stages, whole: LayerBytes, kept: LayerBytes) -> Array:
     """What a stage's layers keep of one micro-batch; full recompute may cover some of them only."""
+    if not table.spares:
+        return stages.dense * kept.dense[:, None] + stages.sparse * kept.sparse[:, None]
     full = (table.recompute == FULL)[:, None]
     dense, sparse = stages.spared_dense * full, stages.spared_sparse * full
     again = (stages.dense - dense) * kept.dense[:, None] + (stages.sparse - sparse) * kept.sparse[:, None]

@@ -41,9 +41,11 @@ def price_one(table: LayoutTable, setting: Setting) -> tuple[Stages, Traffic, St
     return stages, traffic, step_time(table, stages, traffic, setting, chunks)
 
 
-def price(table: LayoutTable, setting: Setting) -> tuple[Stages, Traffic, StepTime]:
-    """Return the kinds of stages, what they send and how long a step takes."""
-    stages = stage_kinds(table, setting)
+def price(
+    table: LayoutTable, setting: Setting, stages: Stages | None = None
+) -> tuple[Stages, Traffic, StepTime]:
+    """Return the kinds of stages, unless they are given, what they send and how long a step takes."""
+    stages = stage_kinds(table, setting) if stages is None else stages
     traffic = all_traffic(table, stages, setting)
     return stages, traffic, step_time(table, stages, traffic, setting)
 

@@ -124,6 +124,8 @@ def _warnings(layout: Layout, setting: Setting) -> tuple[str, ...]:
         found.append(
             f"{layout.micro_batches} micro-batches on {layout.pp} stages: the pipeline is mostly idle."
         )
+    if _recomputes_unevenly(layout):
+        found.append(UNEVEN)
     return (*found, *_offloaded(layout, setting), *band_warnings(setting, layout))
 
 
@@ -137,3 +139,18 @@ def _offloaded(layout: Layout, setting: Setting) -> tuple[str, ...]:
     waiting = stages_in_flight(table, stages, setting) * kept_bytes(table, stages, setting)
     most = setting.offloaded * float(waiting.max()) / 1e9
     return (f"{most:.1f} GB of activations a GPU wait in the host's memory: its size is not checked.",)
+
+
+UNEVEN = (
+    "recompute_stage_layers differ from chunk to chunk: FlagScale takes them so "
+    "(recompute_num_layers_per_stage_micro_batch); Megatron-LM's --recompute-num-layers is one for all."
+)
+"""Who recomputes another number of layers in every chunk (flagos-ai/FlagScale, TransformerBlock.forward)."""
+
+
+def _recomputes_unevenly(layout: Layout) -> bool:
+    """Whether no one number, at most all of a chunk, says what every chunk recomputes."""
+    again = layout.recompute_stage_layers
+    if again is None:
+        return False
+    return any(count < min(max(again), held) for count, held in zip(again, layout.stage_layers, strict=True))

@@ -185,6 +185,19 @@ def chunk_kinds(table: LayoutTable, setting: Setting) -> Chunks:
     return Chunks(Stages(*np.moveaxis(kinds[which], 2, 0)), of[which])
 
 
+def spared_alike(chunks: Stages, stages: Stages) -> Stages:
+    """Return chunks of which full recompute leaves alone what it leaves of the stage it leaves least of."""
+    dense = _least_share(stages.spared_dense, stages.dense, stages.count)
+    sparse = _least_share(stages.spared_sparse, stages.sparse, stages.count)
+    return replace(chunks, spared_dense=chunks.dense * dense, spared_sparse=chunks.sparse * sparse)
+
+
+def _least_share(spared: Array | float, layers: Array, count: Array) -> Array:
+    """Least share of its layers that any stage spares, (N, 1)."""
+    share = np.where((layers > 0) & (count > 0), spared / np.maximum(layers, 1.0), 1.0)
+    return np.asarray(share.min(axis=1, keepdims=True))
+
+
 def _chunk_by_chunk(pp: int, vpp: int, layers: "_Layers") -> "_Layers":
     """What chunks are cut from one by one: a split is of no use to a model that is one chunk."""
     if pp * vpp == 1:
@@ -192,6 +205,11 @@ def _chunk_by_chunk(pp: int, vpp: int, layers: "_Layers") -> "_Layers":
     if isinstance(layers.recomputed, int) and not layers.real_valued:
         return replace(layers, recomputed=_of_every_chunk(pp, vpp, ROUND, layers))
     return layers
+
+
+def layers_of_chunks(setting: Setting, split: tuple[int, ...]) -> list[tuple[bool, ...]]:
+    """Return whether each layer of each chunk is sparse; predicted layers stand behind the last chunk's."""
+    return _layers_of_chunks(len(split), _Layers.of(setting, split, None))
 
 
 def _of_every_chunk(pp: int, vpp: int, placement: int, layers: "_Layers") -> tuple[int, ...]:
@@ -297,7 +315,6 @@ def _real_valued(pp: int, vpp: int, placement: int, layers: _Layers) -> list[Row
 
 
 def _layers_of_chunks(chunks: int, layers: _Layers) -> list[tuple[bool, ...]]:
-    """Whether each layer of each chunk is sparse; predicted layers stand behind the last chunk's."""
     sparse = layers.architecture.sparse_layers()
     held = layers.split or balanced_split(layers.architecture.layers, chunks)
     bounds = np.concatenate([[0], np.cumsum(held)])

@@ -9,7 +9,7 @@ Symbols: G micro-batches, t_i time of one micro-batch on stage i, v interleaved 
 N layouts, S kinds of stages. Everything is in seconds.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +38,7 @@ from models.cost.routes import Routes, routes
 from models.cost.schedule import splits_backward
 from models.cost.setting import Setting
 from models.cost.shards import RankParameters, held_shards, rank_parameters
-from models.cost.stages import Chunks, Stages, chunk_kinds
+from models.cost.stages import Chunks, Stages, chunk_kinds, spared_alike
 from models.cost.table import (
     DUALPIPE,
     DUALPIPE_V,
@@ -125,7 +125,7 @@ def step_time(
     parts = {name: runs * value[rows, limiting] for name, value in per_stage.items()}
     apart = None
     if chunks is None and not profile.real_valued_stages and (table.schedule == INTERLEAVED).any():
-        apart = chunk_work(table, compute, traffic, setting)
+        apart = chunk_work(table, stages, compute, traffic, setting)
     piped = added(table, stages, one, traffic.pp.hops, setting, apart)
     if chunks is not None and profile.bubble:
         each = micro_batch_parts(table, compute, chunks, traffic, setting)
@@ -181,10 +181,12 @@ def micro_batch_work(
 
 
 def chunk_work(
-    table: LayoutTable, compute: Compute, traffic: Traffic, setting: Setting
+    table: LayoutTable, stages: Stages, compute: Compute, traffic: Traffic, setting: Setting
 ) -> tuple[Chunks, Work]:
     """What interleaved layouts run, and a micro-batch's halves on each kind of it."""
     chunks = chunk_kinds(table, setting)
+    if table.sparing:
+        chunks = replace(chunks, kinds=spared_alike(chunks.kinds, stages))
     parts = micro_batch_parts(table, compute, chunks.kinds, traffic, setting)
     return chunks, micro_batch_work(table, compute, parts, chunks.kinds, setting)
 

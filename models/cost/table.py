@@ -90,6 +90,8 @@ class LayoutTable:
     """Layers of each chunk that `full` recomputes, for all rows, which then share pp and vpp."""
     hsdp_shard: int | None = None
     """Ranks ZeRO shards over, for all rows; all of dp * cp unless set."""
+    sparing: bool = False
+    """Whether stages are given that say for each row which layers `full` spares."""
 
     def __len__(self) -> int:
         """Return N."""
@@ -100,6 +102,11 @@ class LayoutTable:
         """Layers `full` recomputes: so many of each stage, or of each chunk; nothing where it is all."""
         each = self.recompute_stage_layers
         return self.recompute_layers if each is None else each
+
+    @property
+    def spares(self) -> bool:
+        """Whether `full` may leave layers alone."""
+        return self.sparing or self.recomputed is not None
 
     @property
     def gpus(self) -> IntVector:
@@ -179,7 +186,9 @@ class LayoutTable:
         return {name: getattr(self, name) for name in ("recompute_layers", "recompute_stage_layers")}
 
 
-COLUMNS: tuple[str, ...] = tuple(f.name for f in fields(LayoutTable) if f.name not in ("orders", *SHARED))
+NO_COLUMNS = ("orders", "sparing")
+"""What is one for all rows and no knob."""
+COLUMNS: tuple[str, ...] = tuple(f.name for f in fields(LayoutTable) if f.name not in (*NO_COLUMNS, *SHARED))
 
 
 def _column(name: str, layouts: Iterable[Layout], orders: tuple[tuple[Axis, ...], ...]) -> IntVector:

@@ -68,7 +68,7 @@ def partly_recomputed(
 ) -> LayerTraffic:
     """A dimension's traffic where the layers of a stage that full recompute spares repeat nothing."""
     every = dimension(table, setting, placed)
-    if table.recomputed is None:
+    if not table.spares:
         return every
     keeping = replace(table, recompute=np.where(table.recompute == FULL, KEEP_ALL, table.recompute))
     spared = dimension(keeping, setting, placed)

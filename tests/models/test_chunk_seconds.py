@@ -24,6 +24,10 @@ CASES = {
     "selective": (LLAMA_405B, {"tp": 8, "pp": 16, "dp": 128, "recompute": "selective"}),
     "full": (LLAMA_405B, {"tp": 8, "pp": 16, "dp": 128, "recompute": "full"}),
     "some layers": (LLAMA_405B, {"tp": 8, "pp": 16, "dp": 128, "recompute": "full", "recompute_layers": 3}),
+    "fewer on later stages": (
+        LLAMA_405B,
+        {"tp": 8, "pp": 4, "dp": 512, "recompute": "full", "recompute_stage_layers": (31, 20, 9, 0)},
+    ),
     "context": (LLAMA_405B, {"tp": 8, "cp": 4, "pp": 16, "dp": 32}),
     "ring": (LLAMA_405B, {"tp": 8, "cp": 4, "pp": 16, "dp": 32, "cp_comm": "ring"}),
     "ulysses": (LLAMA_405B, {"tp": 2, "cp": 4, "pp": 16, "dp": 128, "cp_comm": "ulysses"}),

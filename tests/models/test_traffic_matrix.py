@@ -109,6 +109,11 @@ CASES: dict[str, tuple[Architecture, dict[str, Any], dict[str, Any]]] = {
         {"tp": 4, "pp": 4, "dp": 2, "batch": 16, "recompute": "full", "recompute_layers": 3},
         {},
     ),
+    "recompute of other layers on each stage": (
+        LLAMA_8B,
+        {"tp": 4, "pp": 4, "dp": 2, "batch": 16, "recompute": "full", "recompute_stage_layers": (5, 3, 0, 1)},
+        {},
+    ),
     "layers as stated": (LLAMA_1B, {"tp": 2, "pp": 3, "dp": 2, "stage_layers": (9, 3, 4), "batch": 8}, {}),
 }
 EACH = pytest.mark.parametrize("case", CASES)

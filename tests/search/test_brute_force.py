@@ -2,6 +2,7 @@
 
 import pytest
 
+from models.cost import candidate
 from models.cost.stages import balanced_split
 from models.layout import LayoutChoice
 from models.request import Constraints, Range
@@ -9,6 +10,8 @@ from search import search
 from search.case import Case
 from search.check import CHECKS, broken_rules
 from search.problem import problem_of
+from search.shortlist import TIE
+from search.stage_recompute import may_spare
 from tests.brute_force import Answer, candidate_orders, layout_of, try_everything
 from tests.search.questions import DENSE, LATENT, MOE, THREES, Question, resolved, search_everything
 
@@ -158,8 +161,15 @@ def test_the_shortlist_holds_the_best_of_each_shape(asked):
     told = search(question.request(top_k=1000), resolved(under))
     best = best_of_each_shape(question, under, answer)
     assert len(best) < 1000
-    ranked = [as_ranked(place, question.constraints.stage_layers) for place in told.shortlist]
-    assert sorted(map(repr, ranked)) == sorted(map(repr, best))
+    assert {shape_of(place.layout) for place in told.shortlist} == {shape_of(layout) for layout in best}
+    assert len(told.shortlist) == len(best)
+    fits = [layout_of(knobs, under, question.constraints) for knobs in answer.fit]
+    for place in told.shortlist:
+        plain = next(layout for layout in best if shape_of(layout) == shape_of(place.layout))
+        if as_ranked(place, question.constraints.stage_layers) != plain:
+            assert may_spare(problem_of(question.request(), resolved(under)))
+            assert whole(place, question.constraints.stage_layers) in fits
+            assert place.step_time_s <= candidate(plain, under).step_time_s * (1 + TIE)
     assert told.shortlist == tuple(sorted(told.shortlist, key=lambda place: worth(place, question)))
     assert [place.rank for place in told.shortlist] == list(range(1, len(told.shortlist) + 1))
     assert all(place.variants == answer.variants[shape_of(place.layout)] - 1 for place in told.shortlist)
@@ -204,6 +214,12 @@ def as_ranked(place, stated):
     chunks = place.layout.pp * place.layout.vpp
     split = stated or balanced_split(sum(place.layout.stage_layers), chunks)
     return place.layout.model_copy(update={"stage_layers": split})
+
+
+def whole(place, stated):
+    """The layout that recomputes every layer where a place recomputes some of them, or none any more."""
+    told = {"recompute": "full", "recompute_stage_layers": None}
+    return as_ranked(place, stated).model_copy(update=told)
 
 
 def worth(place, question):

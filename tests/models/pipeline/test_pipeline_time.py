@@ -46,8 +46,9 @@ def on(table, stages, question):
 
 def cut(table, question):
     """What interleaved layouts run, and a micro-batch on each kind of it."""
-    traffic = all_traffic(table, stage_kinds(table, question), question)
-    return chunk_work(table, compute_seconds(table, question), traffic, question)
+    stages = stage_kinds(table, question)
+    traffic = all_traffic(table, stages, question)
+    return chunk_work(table, stages, compute_seconds(table, question), traffic, question)
 
 
 def grid():
