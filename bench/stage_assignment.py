@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from models.catalogue import resolve
-from models.cost.memory import peak_bytes
+from models.cost.memory.stage_bytes import peak_bytes
 from models.cost.setting import Setting
 from models.cost.table import LayoutTable
 from models.layout import Layout

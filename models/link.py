@@ -1,7 +1,7 @@
 """How a kind of link carries collectives: the few constants their time model reads, by fabric class.
 
 Values and sources stand in `models/catalogue/collectives/<class>.toml`; the equations in
-`models/cost/collective_algorithms.py`.
+`models/cost/network/collective_algorithms.py`.
 """
 
 from typing import Annotated

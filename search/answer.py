@@ -5,11 +5,11 @@ from importlib.metadata import PackageNotFoundError, version
 from models.catalogue import Resolved
 from models.catalogue.schedules import offered_by, schedule_source
 from models.cost import candidate
-from models.cost.node_out import busiest_node
 from models.cost.pipeline.split_ways import megatron_ways, torchtitan_ways
 from models.cost.setting import Setting
 from models.cost.stages import balanced_split
 from models.cost.table import LayoutTable
+from models.cost.traffic.node_out import busiest_node
 from models.estimate import Assumption, Candidate, Pipeline, RankedCandidate, Version
 from models.layout import Layout
 from models.request import SearchRequest

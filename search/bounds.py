@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.memory import stage_parts
-from models.cost.schedule import chunks_fit
+from models.cost.memory.stage_bytes import stage_parts
+from models.cost.pipeline.schedule import chunks_fit
 from models.cost.stages import hold_layers
 from models.cost.table import INTERLEAVED, IntVector
 from models.layout import SCHEDULES

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.cost.schedule import chunks_fit
+from models.cost.pipeline.schedule import chunks_fit
 from models.cost.table import NONE, IntVector
 from models.layout import SCHEDULES
 from search.clock import Clock

@@ -7,7 +7,7 @@ rule is broken, and with nothing where it holds. Sources are in docs/frameworks.
 import inspect
 from collections.abc import Container
 
-from models.cost.memory import peak_bytes
+from models.cost.memory.stage_bytes import peak_bytes
 from models.cost.setting import Setting
 from models.cost.table import LayoutTable
 from models.estimate import BrokenRule

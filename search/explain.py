@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from models.cost.memory import peak_bytes
+from models.cost.memory.stage_bytes import peak_bytes
 from models.cost.report import memory_report
 from models.cost.table import IntVector, LayoutTable
 from models.estimate import Closest, Conflict, Relaxation, RuleStatement

@@ -12,7 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.cost.distinct import distinct
-from models.cost.floor import (
+from models.cost.network.routes import Routes, routes
+from models.cost.setting import Setting
+from models.cost.stages import Stages
+from models.cost.step.floor import (
     CAUSES,
     LAYERED,
     least_bytes,
@@ -21,9 +24,6 @@ from models.cost.floor import (
     step_bytes,
     step_seconds,
 )
-from models.cost.routes import Routes, routes
-from models.cost.setting import Setting
-from models.cost.stages import Stages
 from models.cost.table import FULL, KEEP_ALL, IntVector, LayoutTable
 from models.request import Objective
 from search.census import Cells
@@ -53,7 +53,7 @@ class Floors:
     at: IntVector
     """Row of `causes` that belongs to each tuple of degrees."""
     causes: Array
-    """(tuples of degrees, micro-batches, recomputes, D, 4); see `models.cost.floor`."""
+    """(tuples of degrees, micro-batches, recomputes, D, 4); see `models.cost.step.floor`."""
     on_step: OnStep
 
     def of(self, table: LayoutTable, degrees: IntVector) -> Array:

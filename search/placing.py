@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.compute import compute_seconds
-from models.cost.memory import memory_lines, stages_in_flight
+from models.cost.kernels.compute import compute_seconds
+from models.cost.memory.stage_bytes import memory_lines, stages_in_flight
 from models.cost.pipeline.actions import round_robin, there_and_back
 from models.cost.recomputed_layers import Recomputed
 from models.cost.setting import Setting
 from models.cost.stages import Stages, every_stage, stage_kinds
-from models.cost.step_time import all_traffic, micro_batch_parts
+from models.cost.step.step_time import all_traffic, micro_batch_parts
 from models.cost.table import LayoutTable
 from models.layout import Layout
 from search.stage_alike import alike_split

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from ortools.sat.python import cp_model
 
-from models.cost.schedule import chunks_fit
+from models.cost.pipeline.schedule import chunks_fit
 from models.cost.table import NONE, IntVector
 from models.layout import SCHEDULES, LayoutChoice
 from search.bounds import Bounds

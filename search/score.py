@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.memory import peak_bytes
+from models.cost.memory.stage_bytes import peak_bytes
 from models.cost.price import all_sent, price
 from models.cost.table import IntVector, LayoutTable
 from search.best import ROOM, Best, Kept, Vector, Wanted, comparable

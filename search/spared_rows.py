@@ -10,10 +10,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.memory import memory_lines, peak_bytes
+from models.cost.memory.spared_bytes import spared_layer_bytes
+from models.cost.memory.stage_bytes import memory_lines, peak_bytes
 from models.cost.price import price
 from models.cost.setting import Setting
-from models.cost.spared_bytes import spared_layer_bytes
 from models.cost.stages import Stages, stage_kinds
 from models.cost.table import FULL, KEEP_ALL, IntVector, LayoutTable
 from search.best import Best, Kept, Vector, Wanted

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.memory import memory_lines, peak_bytes
+from models.cost.memory.stage_bytes import memory_lines, peak_bytes
 from models.cost.setting import Setting
 from models.cost.stages import Stages, layers_of_chunks
 from models.cost.table import FULL, KEEP_ALL, LayoutTable

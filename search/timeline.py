@@ -3,13 +3,13 @@
 from dataclasses import dataclass, replace
 
 from models.catalogue import Resolved
-from models.cost.chunk_seconds import chunk_durations
 from models.cost.pipeline.conditions import Asked, condition_faults
 from models.cost.pipeline.known import KNOWN, Known, Size
 from models.cost.pipeline.simulate import Durations
 from models.cost.pipeline.slot_lengths import BACKWARD, length_faults, slot_durations
+from models.cost.pipeline.timeline_report import Timed, number, sent, stage_timelines, timed
 from models.cost.setting import Setting
-from models.cost.timeline_report import Timed, number, sent, stage_timelines, timed
+from models.cost.step.chunk_seconds import chunk_durations
 from models.errors import Fault, InvalidField
 from models.estimate import Assumption, Version
 from models.request import EvaluateRequest

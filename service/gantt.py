@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from models.cost.pipeline.actions import Action, Kind, Slot, parts
 from models.cost.pipeline.simulate import Timeline
-from models.cost.timeline_report import Timed, chunks_of
+from models.cost.pipeline.timeline_report import Timed, chunks_of
 from models.errors import Fault, InvalidField
 from search import Told
 from service.drawing import PIXELS_PER_INCH

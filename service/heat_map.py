@@ -6,7 +6,7 @@ from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from models.cost.matrix_report import unit_words
+from models.cost.traffic.matrix_report import unit_words
 from models.traffic_matrix import DimensionMatrix, Matrix, TrafficAnswer
 
 COLUMNS = 3

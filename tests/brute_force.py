@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from models.cost import LayoutTable, Setting, estimate
-from models.cost.memory import peak_bytes
+from models.cost.memory.stage_bytes import peak_bytes
 from models.cost.stages import balanced_split
 from models.layout import (
     CONTEXT_COMMS,

@@ -8,7 +8,7 @@ import search
 from models.catalogue import architecture, resolve
 from models.catalogue.profiles import profile, profile_sources
 from models.cost import candidate
-from models.cost.memory import memory_lines
+from models.cost.memory.stage_bytes import memory_lines
 from models.cost.shards import rank_parameters
 from models.cost.stages import every_stage, stage_kinds
 from models.cost.table import LayoutTable

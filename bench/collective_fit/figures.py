@@ -8,7 +8,7 @@ from collective_fit.rows import Rows, left_out
 from numpy.typing import NDArray
 
 from models.catalogue.collective_constants import link_class, link_class_names
-from models.cost.collective_time import OPERATIONS
+from models.cost.network.collective_time import OPERATIONS
 from models.link import LinkClass
 
 LINES = {"above": 0.15, "below": 0.30}

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.collective_time import OPERATIONS, collective_time
-from models.cost.collective_wire import Wire
+from models.cost.network.collective_time import OPERATIONS, collective_time
+from models.cost.network.collective_wire import Wire
 from models.hardware import Tier
 from models.link import LinkClass
 

@@ -8,7 +8,7 @@ import numpy as np
 from collective_fit.rows import Rows
 from numpy.typing import NDArray
 
-from models.cost import collective_algorithms as algorithms
+from models.cost.network import collective_algorithms as algorithms
 from models.link import LinkClass
 
 Links = dict[str, LinkClass]

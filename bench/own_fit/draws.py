@@ -9,7 +9,7 @@ from own_fit.spreads import Spreads
 from rate_fit.runs import NAME
 
 from models.catalogue.profiles import profile, with_values
-from models.cost.band import kinds_of
+from models.cost.step.band import kinds_of
 from service.measured.calibrating import own_bands
 from service.measured.cases import predict
 from service.measured.own_runs import adapt

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from rate_fit.runs import FOLDS, Runs, beliefs, committed
 
 from models.catalogue.profiles import coefficients, profile
-from models.cost.band import conformal, kinds_of
+from models.cost.step.band import conformal, kinds_of
 from service.measured.order import order
 
 Array = NDArray[np.float64]

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.memory import peak_bytes
+from models.cost.memory.stage_bytes import peak_bytes
 from models.cost.setting import Setting
 from models.cost.stages import Stages, every_chunk, stage_kinds
-from models.cost.step_time import StepTime, Traffic, all_traffic, step_time
+from models.cost.step.step_time import StepTime, Traffic, all_traffic, step_time
 from models.cost.table import IntVector, LayoutTable
 
 Array = NDArray[np.float64]

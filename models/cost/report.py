@@ -5,19 +5,19 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.band import band_warnings, step_band
-from models.cost.compute import compute_seconds, model_flops_utilisation
 from models.cost.flops import model_flops_per_token
-from models.cost.flops_megatron import prediction_flops
-from models.cost.memory import PART_OF_LINE, kept_bytes, memory_lines, stages_in_flight
-from models.cost.pipeline_run import Run
+from models.cost.kernels.compute import compute_seconds, model_flops_utilisation
+from models.cost.memory.stage_bytes import PART_OF_LINE, kept_bytes, memory_lines, stages_in_flight
+from models.cost.pipeline.pipeline_run import Run
 from models.cost.price import price, price_one
+from models.cost.published.flops_megatron import prediction_flops
 from models.cost.setting import Setting
 from models.cost.stages import Stages, every_stage
-from models.cost.step_time import StepTime, Traffic, micro_batch_parts, micro_batch_work
+from models.cost.step.band import band_warnings, step_band
+from models.cost.step.step_time import StepTime, Traffic, micro_batch_parts, micro_batch_work
 from models.cost.table import LayoutTable
-from models.cost.tier_report import tier_loads
-from models.cost.traffic_report import dimension_traffic
+from models.cost.traffic.tier_report import tier_loads
+from models.cost.traffic.traffic_report import dimension_traffic
 from models.estimate import Candidate, Memory, Pipeline, StageMemory, Time
 from models.layout import Layout
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from models.architecture import Architecture
 from models.cost.layer_parameters import LayerParameters
 from models.cost.parameters import count_parameters, padded_vocabulary
-from models.cost.schedule import FOLDED
+from models.cost.pipeline.schedule import FOLDED
 from models.cost.setting import Setting
 from models.cost.stages import Stages
 from models.cost.table import DUALPIPE, LayoutTable

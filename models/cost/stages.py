@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.architecture import Architecture
+from models.cost.pipeline.schedule import FOLDED
 from models.cost.recomputed_layers import Recomputed, recomputed_of_chunks
-from models.cost.schedule import FOLDED
 from models.cost.setting import Setting
 from models.cost.table import DUALPIPE, INTERLEAVED, ONE_F_ONE_B, IntVector, LayoutTable
 

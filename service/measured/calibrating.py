@@ -20,7 +20,7 @@ from models.calibration import (
 )
 from models.catalogue.own_runs import BASE, SOURCE, own_runs_rules
 from models.catalogue.profiles import Coefficient, coefficients, profile
-from models.cost.band import kinds_of
+from models.cost.step.band import kinds_of
 from models.errors import Fault, InvalidField
 from search.answer import service_version
 from service.measured.cases import Case, case_of, shared

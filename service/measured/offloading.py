@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from models.cost.memory import peak_bytes
+from models.cost.memory.stage_bytes import peak_bytes
 from models.cost.setting import Setting
 from models.cost.table import LayoutTable
 from models.layout import Layout

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from models.cost.flops import TokenFlops, token_flops
-from models.cost.flops_megatron import prediction_flops
+from models.cost.published.flops_megatron import prediction_flops
 from models.cost.setting import Setting
 from models.layout import Layout
 from service.measured.run import MeasuredRun

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from models.catalogue.loader import architecture, gpu
-from models.cost import activations
+from models.cost.memory import activations
 from models.cost.parameters import count_parameters
 from models.cost.table import LayoutTable
 from models.stack import Stack

@@ -10,7 +10,7 @@ import pytest
 
 from models.architecture import Architecture
 from models.catalogue.loader import architecture, gpu
-from models.cost import state
+from models.cost.memory import state
 from models.cost.parameters import count_parameters
 from models.cost.shards import embedding_matrix
 from models.cost.table import LayoutTable

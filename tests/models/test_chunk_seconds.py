@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from models.architecture import Architecture, MixtureOfExperts
-from models.cost.chunk_seconds import chunk_durations
-from models.cost.host import slowed
 from models.cost.pipeline.known import KNOWN, Size
 from models.cost.pipeline.simulate import simulate
 from models.cost.price import price
+from models.cost.step.chunk_seconds import chunk_durations
+from models.cost.step.host import slowed
 from models.cost.table import LayoutTable
 from tests.builders import LLAMA_405B, layout, setting
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from models.cost import collective_models as times
-from models.cost.bus_bandwidth import bus_bandwidth, bus_factor
-from models.cost.nccl_model import PROTOCOLS, ring_latency_seconds, tree_latency_seconds
+from models.cost.network import collective_models as times
+from models.cost.published.bus_bandwidth import bus_bandwidth, bus_factor
+from models.cost.published.nccl_model import PROTOCOLS, ring_latency_seconds, tree_latency_seconds
 
 LATENCY, BANDWIDTH = 5e-6, 50e9
 RANKS = np.array([1, 2, 3, 8, 12, 64, 1000, 1024])

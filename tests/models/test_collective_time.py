@@ -14,9 +14,8 @@ from models.catalogue.collective_constants import (
     link_class_names,
     link_sources,
 )
-from models.cost import collective_models
-from models.cost.bus_bandwidth import bus_bandwidth
-from models.cost.collective_time import (
+from models.cost.network import collective_models
+from models.cost.network.collective_time import (
     ALL_GATHER,
     ALL_REDUCE,
     ALL_TO_ALL,
@@ -26,7 +25,8 @@ from models.cost.collective_time import (
     all_to_all_crossing,
     collective_time,
 )
-from models.cost.collective_wire import Wire
+from models.cost.network.collective_wire import Wire
+from models.cost.published.bus_bandwidth import bus_bandwidth
 from models.errors import UnknownEntry
 from models.hardware import Tier
 from models.link import LinkClass

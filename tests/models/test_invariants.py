@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from models.architecture import Architecture
 from models.cost import candidate
-from models.cost.memory import PART_OF_LINE, memory_lines
+from models.cost.memory.stage_bytes import PART_OF_LINE, memory_lines
 from models.cost.stages import stage_kinds
 from models.cost.table import LayoutTable
 from models.layout import RECOMPUTES

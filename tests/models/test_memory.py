@@ -11,7 +11,7 @@ from models.architecture import Architecture
 from models.catalogue import architecture
 from models.catalogue.framework_memory import framework
 from models.cost import candidate
-from models.cost.memory import PART_OF_LINE, memory_lines, peak_bytes, stage_parts
+from models.cost.memory.stage_bytes import PART_OF_LINE, memory_lines, peak_bytes, stage_parts
 from models.cost.shards import rank_parameters
 from models.cost.stages import balanced_split, every_stage, stage_kinds
 from models.cost.table import LayoutTable

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from models.catalogue import cluster
 from models.cost import candidate
-from models.cost.nic_sharing import collective_gain, neighbour_gain
-from models.cost.placement import groups
+from models.cost.network.nic_sharing import collective_gain, neighbour_gain
+from models.cost.network.placement import groups
 from models.cost.table import LayoutTable
 from models.hardware import Cluster
 from tests.builders import DGX, layout, setting, workload

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from models.architecture import Architecture
 from models.catalogue import loader
 from models.cost import candidate
-from models.cost.node_out import busiest_node, node_out
-from models.cost.placed_traffic import Messages, placed_traffic
 from models.cost.setting import Setting
-from models.cost.stage_sent import stage_sent
+from models.cost.traffic.node_out import busiest_node, node_out
+from models.cost.traffic.placed_traffic import Messages, placed_traffic
+from models.cost.traffic.stage_sent import stage_sent
 from models.hardware import Cluster, Tier
 from models.layout import Layout
 from tests.builders import H100, LLAMA_405B, layout, setting, workload

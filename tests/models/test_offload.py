@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from models.catalogue import gpu, gpu_names, resolve
 from models.cost import candidate
-from models.cost.memory import kept_bytes, peak_bytes
-from models.cost.offload import held_up, resident_bytes
-from models.cost.pipeline_time import Work
+from models.cost.memory.offload import held_up, resident_bytes
+from models.cost.memory.stage_bytes import kept_bytes, peak_bytes
 from models.cost.stages import stage_kinds
+from models.cost.step.pipeline_time import Work
 from models.cost.table import LayoutTable
 from models.errors import InvalidField
 from models.estimate import Candidate

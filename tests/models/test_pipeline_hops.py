@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from models.architecture import Architecture
 from models.cost import candidate
-from models.cost.chunk_seconds import chunk_durations
-from models.cost.pipeline_traffic import boundary_seconds, busiest_messages, tiers_ahead
-from models.cost.placed_traffic import Messages, placed_traffic
 from models.cost.price import estimate, price, price_one
+from models.cost.step.chunk_seconds import chunk_durations
 from models.cost.table import LayoutTable
+from models.cost.traffic.pipeline_traffic import boundary_seconds, busiest_messages, tiers_ahead
+from models.cost.traffic.placed_traffic import Messages, placed_traffic
 from models.hardware import Cluster, Tier
 from tests.builders import H100, layout, setting, workload
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.cost.collectives import hierarchical_shares, neighbour_shares, partner_shares
-from models.cost.placement import Group, groups, members
+from models.cost.network.collectives import hierarchical_shares, neighbour_shares, partner_shares
+from models.cost.network.placement import Group, groups, members
 from models.cost.table import LayoutTable
 from models.hardware import Cluster, Tier
 from tests.builders import H100, layout

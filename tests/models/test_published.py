@@ -2,14 +2,14 @@
 
 import pytest
 
-from models.cost import flops_published
-from models.cost.data_traffic import dp_traffic
 from models.cost.flops import token_flops
-from models.cost.routes import routes
+from models.cost.network.routes import routes
+from models.cost.published import flops_published
+from models.cost.published.volumes import hybrid_sharded_sent
 from models.cost.shards import rank_parameters
 from models.cost.stages import stage_kinds
 from models.cost.table import LayoutTable
-from models.cost.volumes import hybrid_sharded_sent
+from models.cost.traffic.data_traffic import dp_traffic
 from tests.builders import layout, setting, workload
 from tests.models.pipeline import as_published, splits_as_published
 from tests.models.published import (

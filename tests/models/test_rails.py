@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from models.catalogue import cluster
 from models.cost import candidate
-from models.cost.collectives import partner_shares
-from models.cost.placement import Group, groups, members
-from models.cost.rails import forwarded, server_tier, spread_part
+from models.cost.network.collectives import partner_shares
+from models.cost.network.placement import Group, groups, members
+from models.cost.network.rails import forwarded, server_tier, spread_part
 from models.cost.table import LayoutTable
 from models.hardware import Cluster, Tier
 from tests.builders import H100, layout, setting, workload

@@ -11,9 +11,9 @@ from models.catalogue import gpu
 from models.catalogue.framework_memory import framework
 from models.catalogue.profiles import coefficients, profile
 from models.cost import candidate
-from models.cost.gemms import Gemm, ProductPace, product_seconds, waves
-from models.cost.overlap import exposed, together
-from models.cost.pace import matmul_rate, peak_flops
+from models.cost.kernels.gemms import Gemm, ProductPace, product_seconds, waves
+from models.cost.kernels.pace import matmul_rate, peak_flops
+from models.cost.step.overlap import exposed, together
 from models.hardware import Cluster
 from models.stack import Stack
 from tests.builders import DGX, GPT3, layout, setting, workload

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from models.architecture import Architecture, MixtureOfExperts
-from models.cost import activations as physics
 from models.cost import candidate
-from models.cost.chunk_seconds import chunk_durations
-from models.cost.memory import kept_layer_bytes, layer_bytes
+from models.cost.memory import activations as physics
+from models.cost.memory.stage_bytes import kept_layer_bytes, layer_bytes
 from models.cost.recomputed_layers import in_turn
 from models.cost.stages import every_chunk, every_stage
+from models.cost.step.chunk_seconds import chunk_durations
 from models.cost.table import INTERLEAVED, LayoutTable
 from models.estimate import Candidate
 from tests.builders import LLAMA_405B, layout, setting, workload

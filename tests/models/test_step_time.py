@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.cost import candidate, estimate
-from models.cost.collectives import all_reduce_sent, all_to_all_sent
 from models.cost.flops import model_flops_per_token
-from models.cost.host import slowed
+from models.cost.network.collectives import all_reduce_sent, all_to_all_sent
+from models.cost.step.host import slowed
 from models.cost.table import LayoutTable
 from models.hardware import Cluster
 from tests.builders import DGX, LLAMA_405B, layout, setting, workload

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from models.architecture import Architecture
 from models.catalogue.loader import architecture
 from models.cost import candidate, matrix_report
-from models.cost.matrix import MOST_CELLS, MOST_UNITS
 from models.cost.setting import Setting
+from models.cost.traffic.matrix import MOST_CELLS, MOST_UNITS
 from models.hardware import Cluster, Tier
 from models.layout import Layout
 from models.stack import Stack

@@ -8,20 +8,27 @@ import numpy as np
 import pytest
 
 from models.architecture import Architecture, MixtureOfExperts
-from models.cost import activations as act
-from models.cost import candidate, matrix_report, schedule, state
-from models.cost.collectives import all_gather_sent, all_reduce_sent, all_to_all_sent, reduce_scatter_sent
-from models.cost.compute import model_flops_utilisation
-from models.cost.context_balance import causal_blocks, imbalance
+from models.cost import candidate, matrix_report
 from models.cost.flops import attention_flops, model_flops_per_token
+from models.cost.kernels.compute import model_flops_utilisation
+from models.cost.memory import activations as act
+from models.cost.memory import state
+from models.cost.network.collectives import (
+    all_gather_sent,
+    all_reduce_sent,
+    all_to_all_sent,
+    reduce_scatter_sent,
+)
+from models.cost.network.placement import dense_strides, group_ranks
+from models.cost.network.routes import routes
 from models.cost.parameters import count_parameters, padded_vocabulary
-from models.cost.placement import dense_strides, group_ranks
-from models.cost.routes import routes
+from models.cost.pipeline import schedule
+from models.cost.published.context_balance import causal_blocks, imbalance
 from models.cost.setting import Setting
 from models.cost.slices import tensor_slices
 from models.cost.table import CODES, LayoutTable
-from models.cost.traffic import cross_entropy_bytes, ep_traffic, key_value_bytes, tp_over_compute
-from models.cost.traffic_report import WAITS
+from models.cost.traffic.layers import cross_entropy_bytes, ep_traffic, key_value_bytes, tp_over_compute
+from models.cost.traffic.traffic_report import WAITS
 from models.estimate import Candidate
 from models.layout import Layout
 from tests.builders import GPT3, H100, LLAMA_405B, layout, setting, workload

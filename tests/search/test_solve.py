@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from models.catalogue import resolve
 from models.catalogue.framework_memory import framework, framework_names
-from models.cost.memory import peak_bytes
+from models.cost.memory.stage_bytes import peak_bytes
 from models.layout import LayoutChoice
 from models.request import Constraints, Range, SearchRequest
 from search import search, solve

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from models.cost.matrix import MOST_CELLS
+from models.cost.traffic.matrix import MOST_CELLS
 from models.traffic_matrix import TrafficAnswer
 from service.heat_map import heat_map
 from tests.service.shapes import check_problem

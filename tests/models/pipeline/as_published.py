@@ -1,7 +1,6 @@
 """How the product reckons each published schedule and split, from the entry's inputs alone."""
 
-from models.cost import schedule
-from models.cost.pipeline import published
+from models.cost.pipeline import published, schedule
 from models.cost.pipeline.actions import Pair, Schedule
 from models.cost.pipeline.controllable import v_half, v_min
 from models.cost.pipeline.folded import dualpipe, dualpipe_v, zb_v

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from models.cost import schedule as product
 from models.cost.pipeline import batched, unequal
+from models.cost.pipeline import schedule as product
 from models.cost.pipeline.closed_forms import Shape, equal_span, estimated_span, in_flight_peak
 from models.cost.pipeline.held import peaks
 from models.cost.pipeline.looped import (

@@ -7,8 +7,8 @@ from models.catalogue.loader import architecture
 from models.cost.pipeline.closed_forms import Shape, equal_span
 from models.cost.pipeline.interleaved_waves import Turns, interleaved_spans, least_spans
 from models.cost.pipeline.looped import group_allowed, interleaved
+from models.cost.pipeline.pipeline_run import simulated
 from models.cost.pipeline.simulate import Durations, simulate
-from models.cost.pipeline_run import simulated
 from models.cost.price import price, price_one
 from models.cost.stages import balanced_split
 from models.cost.table import INTERLEAVED, LayoutTable

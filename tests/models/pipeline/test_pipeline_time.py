@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from models.cost.compute import compute_seconds
+from models.cost.kernels.compute import compute_seconds
+from models.cost.pipeline.schedule import FOLDED
 from models.cost.pipeline.simulate import Durations, simulate
 from models.cost.pipeline.unequal import gpipe_runs, gpipe_span, one_f_one_b_runs, one_f_one_b_span
-from models.cost.pipeline_time import Work, added, pairs_a_rank, shapes
-from models.cost.schedule import FOLDED
 from models.cost.stages import every_chunk, every_stage, stage_kinds
-from models.cost.step_time import all_traffic, chunk_work, micro_batch_parts, micro_batch_work
+from models.cost.step.pipeline_time import Work, added, pairs_a_rank, shapes
+from models.cost.step.step_time import all_traffic, chunk_work, micro_batch_parts, micro_batch_work
 from models.cost.table import CODES, DUALPIPE, DUALPIPE_V, GPIPE, ONE_F_ONE_B, LayoutTable
 from models.layout import SCHEDULES
 from tests.builders import layout, setting, workload

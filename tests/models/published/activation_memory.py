@@ -3,10 +3,13 @@
 import numpy as np
 
 from models.catalogue.recipes import recipe
-from models.cost import activations, flops_published, memory, pipelines_published, schedule, state
-from models.cost.activations_published import outside_layers
-from models.cost.compute import model_flops_utilisation
+from models.cost.kernels.compute import model_flops_utilisation
+from models.cost.memory import activations, state
+from models.cost.memory import stage_bytes as memory
 from models.cost.parameters import count_parameters
+from models.cost.pipeline import schedule
+from models.cost.published import flops_published, pipelines_published
+from models.cost.published.activations_published import outside_layers
 from models.cost.setting import Setting
 from models.cost.stages import every_stage
 from models.cost.table import INTERLEAVED, LayoutTable

@@ -4,8 +4,9 @@ import re
 
 import numpy as np
 
-from models.cost import bus_bandwidth, collective_models, nccl_model
-from models.cost.collectives import all_reduce_sent, hierarchical_shares
+from models.cost.network import collective_models
+from models.cost.network.collectives import all_reduce_sent, hierarchical_shares
+from models.cost.published import bus_bandwidth, nccl_model
 from tests.models.published.facts import Given, Ways
 
 

@@ -4,13 +4,14 @@ import numpy as np
 
 from models.architecture import Architecture, MixtureOfExperts
 from models.catalogue.loader import architecture
-from models.cost import context_balance, expert_exchange, ring_attention, traffic
-from models.cost.kv_cache import key_value_cache_bytes
+from models.cost.network.routes import routes
 from models.cost.parameters import count_parameters
-from models.cost.routes import routes
+from models.cost.published import context_balance, expert_exchange, ring_attention
+from models.cost.published.kv_cache import key_value_cache_bytes
 from models.cost.shards import rank_parameters
 from models.cost.stages import every_stage
 from models.cost.table import LayoutTable
+from models.cost.traffic import layers as traffic
 from models.stack import Stack
 from tests.builders import layout, setting, workload
 from tests.models.published.facts import Given, Ways, gpt

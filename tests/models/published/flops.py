@@ -4,11 +4,11 @@ import re
 
 from models.architecture import Architecture
 from models.catalogue.loader import architecture
-from models.cost import flops_published, run_length
-from models.cost.compute import model_flops_utilisation
 from models.cost.flops import model_flops_per_token
-from models.cost.flops_megatron import megatron_step_flops, megatron_token_flops
+from models.cost.kernels.compute import model_flops_utilisation
 from models.cost.parameters import count_parameters
+from models.cost.published import flops_published, run_length
+from models.cost.published.flops_megatron import megatron_step_flops, megatron_token_flops
 from tests.builders import H100
 from tests.models.published.facts import Given, Ways, gpt
 

@@ -1,15 +1,15 @@
 """ZeRO's model state and traffic, ZeRO++ and hybrid sharding."""
 
-from models.cost import activations, state
-from models.cost.activations_published import zero_activation_bytes
-from models.cost.capacity import largest_parameters
-from models.cost.table import ONCE, ONE_F_ONE_B, PER_MICRO_BATCH, PER_PASS
-from models.cost.volumes import (
+from models.cost.memory import activations, state
+from models.cost.published.activations_published import zero_activation_bytes
+from models.cost.published.capacity import largest_parameters
+from models.cost.published.volumes import (
     fully_sharded_sent,
     hybrid_sharded_sent,
     replicated_sent,
     zero_plus_plus_volume,
 )
+from models.cost.table import ONCE, ONE_F_ONE_B, PER_MICRO_BATCH, PER_PASS
 from tests.builders import workload
 from tests.models.published.facts import Given, Ways
 
