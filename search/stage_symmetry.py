@@ -125,6 +125,12 @@ def most_symmetric(bounds: Bounds) -> Integers:
     >>> bounds = Bounds((0, 1, 2, 3), (3, 2, 1, 0), four * 0, four * 0, four, four, 30)
     >>> most_symmetric(bounds).tolist()
     [7, 8, 8, 7]
+
+    A chunk in the middle may have any number:
+
+    >>> two = np.full(3, 2)
+    >>> most_symmetric(Bounds((0, 1, 2), (2, 1, 0), two * 0, two * 0, two, two, 5)).tolist()
+    [2, 1, 2]
     """
     chunks, spare = len(bounds.most), int(bounds.room.sum()) - bounds.layers
     at = np.asarray(bounds.rank_of)
@@ -190,9 +196,11 @@ def _on_pair(less: tuple[int, int], rank: int, pair: tuple[int, int]) -> tuple[i
 
 
 def _cost(bounds: Bounds, chunk: int, mirror: int, less: tuple[int, int]) -> int:
+    """What a way costs; the chunk in the middle is its own mirror image, and never apart from it."""
     a, b = (
         int(bounds.sizes[c] + bounds.most[c]) - fewer for c, fewer in zip((chunk, mirror), less, strict=True)
     )
+    b = a if chunk == mirror else b
     uneven, out = a * a + b * b * (chunk != mirror), (a + b) * (len(bounds.most) // 2 - chunk)
     then = out * FIRST + uneven if bounds.to_middle else uneven * FIRST + out
     return abs(a - b) * APART + then
