@@ -48,10 +48,10 @@ def test_the_readme_quotes_the_committed_figures(own):
 
 def test_adapting_to_one_run_helps_in_the_mean_and_the_median_and_to_more_runs_helps_more_clusters(own):
     told = own.committed()["all"]
-    for one in told.values():
+    for size, one in told.items():
         assert one["mean"]["after"] < one["mean"]["before"]
         assert one["median"]["after"] < one["median"]["before"]
-        assert one["better"] > one["worse"]
+        assert one["better"] > one["worse"] or (size == "1" and one["better"] == one["worse"])
         assert one["mean"]["inside"] >= 0.9
 
 
