@@ -6,16 +6,17 @@ from models.architecture import Architecture
 from models.catalogue import Resolved
 from models.errors import Fault, InvalidField
 from models.estimate import Conflict, SearchAnswer, Space
+from models.layout import Layout
 from models.request import Constraints, SearchRequest
 from search.answer import assumptions, versions
 from search.best import Wanted
-from search.bounds import Bounds, memory_bounds
+from search.bounds import memory_bounds
 from search.census import Census, take_census
 from search.clock import Clock
 from search.domains import order_faults
 from search.evaluation import evaluate
 from search.experts import expert_faults
-from search.explain import closest, conflict
+from search.explain import conflict
 from search.problem import Problem, problem_of
 from search.recompute import recompute_faults
 from search.relax import relaxations
@@ -27,6 +28,7 @@ from search.spared_rows import with_spared
 from search.stated import split_faults
 from search.timeline import Told, bare_timeline, layout_timeline, schedule_answer
 from search.traffic import traffic
+from search.uneven import closest, lightest, split_assumption, under_its_split
 
 __all__ = [
     "Told",
@@ -60,7 +62,11 @@ def search(request: SearchRequest, resolved: Resolved, stop: threading.Event | N
     """
     if faults := constraint_faults(request.constraints, resolved.architecture):
         raise InvalidField(*faults)
-    clock = Clock(request.time_limit_s, stop)
+    return _answer(request, resolved, Clock(request.time_limit_s, stop))
+
+
+def _answer(request: SearchRequest, resolved: Resolved, clock: Clock) -> SearchAnswer:
+    """Answer a question; under the split with the least peak where no layout fits evenly split."""
     problem = problem_of(request, resolved)
     wanted = Wanted(request.objective, request.distinct, request.top_k)
     census = take_census(problem, clock)
@@ -70,12 +76,16 @@ def search(request: SearchRequest, resolved: Resolved, stop: threading.Event | N
     rows = with_spared(problem, census.cells, scored, widened(wanted), clock)
     places = shortlist(problem, rows, scored, wanted, clock)
     complete = solution.complete and scored.complete
-    nothing = complete and not places
+    near = lightest(problem, census, bounds) if complete and not places and bounds else None
+    if near and near[0] <= problem.setting.memory_limit_bytes:
+        told = _answer(under_its_split(request, near[1]), resolved, clock)
+        return told.model_copy(update={"assumptions": (*told.assumptions, split_assumption(near[1]))})
+    why = _conflict(request, resolved, problem, census, near, clock) if complete and not places else None
     return SearchAnswer(
         outcome="stopped_early" if not complete else "found" if places else "none_fit",
         shortlist=places,
         space=_space(census, scored, solution, clock),
-        conflict=_conflict(request, resolved, problem, census, bounds, clock) if nothing and bounds else None,
+        conflict=why if bounds else None,
         assumptions=assumptions(request, resolved, problem, places),
         warnings=resolved.warnings,
         version=versions(problem.setting),
@@ -96,11 +106,15 @@ def constraint_faults(constraints: Constraints, architecture: Architecture | Non
 
 
 def _conflict(
-    request: SearchRequest, resolved: Resolved, problem: Problem, census: Census, bounds: Bounds, clock: Clock
+    request: SearchRequest,
+    resolved: Resolved,
+    problem: Problem,
+    census: Census,
+    near: tuple[int, Layout] | None,
+    clock: Clock,
 ) -> Conflict:
-    near = closest(problem, census, bounds)
-    peak = None if near is None else near.memory.peak_bytes
-    return conflict(problem, census, near, relaxations(request, resolved, peak, clock))
+    peak = None if near is None else near[0]
+    return conflict(problem, census, closest(problem, near), relaxations(request, resolved, peak, clock))
 
 
 def _space(census: Census, scored: Score, solution: Solution, clock: Clock) -> Space:

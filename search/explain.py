@@ -1,11 +1,10 @@
-"""Why no layout fits: the rules that rejected the most, and the layout that misses by least."""
+"""Why no layout fits: the rules that rejected the most, and the lightest layout evenly split."""
 
 from dataclasses import replace
 
 import numpy as np
 
 from models.cost.memory.stage_bytes import peak_bytes
-from models.cost.report import memory_report
 from models.cost.table import IntVector, LayoutTable
 from models.estimate import Closest, Conflict, Relaxation, RuleStatement
 from models.layout import Layout
@@ -28,18 +27,8 @@ def conflict(
     return Conflict(rules=rules or no_layout(problem), closest=closest, relaxations=relaxations)
 
 
-def closest(problem: Problem, census: Census, bounds: Bounds) -> Closest | None:
-    """Return the layout over the memory limit by least; none where no layout keeps the other rules."""
-    best = lightest(problem, census, bounds)
-    if best is None:
-        return None
-    peak, layout = best
-    over = peak - problem.setting.memory_limit_bytes
-    return Closest(layout=layout, over_bytes=over, memory=memory_report(layout, problem.setting))
-
-
 def lightest(problem: Problem, census: Census, bounds: Bounds) -> tuple[int, Layout] | None:
-    """Return the layout with the lightest heaviest stage and its bytes; none where there is no layout.
+    """Return the evenly split layout with the lightest heaviest stage and its bytes; none without layouts.
 
     Cells come by their bound, so the search ends where the next bound is above the best found.
     """

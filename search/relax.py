@@ -18,8 +18,8 @@ from search.bounds import memory_bounds
 from search.census import take_census
 from search.clock import Clock
 from search.domains import domains
-from search.explain import lightest
 from search.problem import problem_of
+from search.uneven import lightest
 
 SHARE = 0.9
 """Part of the time limit by which trying must end."""
