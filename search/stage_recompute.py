@@ -64,16 +64,44 @@ def fewest_layers(layout: Layout, setting: Setting) -> tuple[int, ...] | None:
     """
     ranks = _ranks(layout, setting)
     tried = _shared_out(layout, ranks, setting)
-    fits = _bytes(layout, setting, ranks, tried) <= setting.memory_limit_bytes
-    counts, start = [0] * len(layout.stage_layers), 0
-    for rank, shares in zip(ranks, tried, strict=True):
-        fewest = np.flatnonzero(fits[start : start + len(shares)])
-        if not len(fewest):
+    fits, chosen = _fits(layout, setting, ranks, tried), []
+    for shares, within in zip(tried, fits, strict=True):
+        if not within.any():
             return None
-        for chunk, count in zip(rank.chunks, shares[int(fewest[0])], strict=True):
+        chosen.append(shares[int(within.argmax())])
+    told = _lowered(layout, setting, ranks, chosen)
+    counts = [0] * len(layout.stage_layers)
+    for rank, share in zip(ranks, told, strict=True):
+        for chunk, count in zip(rank.chunks, share, strict=True):
             counts[chunk] = count
-        start += len(shares)
     return tuple(counts)
+
+
+def _lowered(
+    layout: Layout, setting: Setting, ranks: Sequence["_Rank"], chosen: Sequence[Counts]
+) -> list[Counts]:
+    """Return shares of which no chunk can recompute a layer less.
+
+    Where a rank's chunks hold layers of both kinds, another share of fewer layers may fit where the one that
+    is shared in turn does not.
+    """
+    told = list(chosen)
+    mixed = [i for i, rank in enumerate(ranks) if len(rank.chunks) > 1 and len(set(sum(rank.sparse, ()))) > 1]
+    while mixed:
+        less = [_one_less(told[i]) for i in mixed]
+        fits = _fits(layout, setting, [ranks[i] for i in mixed], less)
+        for i, shares, within in zip(mixed, less, fits, strict=True):
+            if within.any():
+                told[i] = shares[int(within.argmax())]
+        mixed = [i for i, within in zip(mixed, fits, strict=True) if within.any()]
+    return told
+
+
+def _one_less(share: Counts) -> list[Counts]:
+    """Every share with a layer less of one chunk."""
+    return [
+        (*share[:chunk], count - 1, *share[chunk + 1 :]) for chunk, count in enumerate(share) if count > 0
+    ]
 
 
 def _all_layers(layout: Layout, setting: Setting) -> tuple[int, ...]:
@@ -129,15 +157,18 @@ def _in_turn(rank: _Rank, kept: LayerTimes, again: LayerTimes) -> list[Counts]:
     return found
 
 
-def _bytes(
+def _fits(
     layout: Layout, setting: Setting, ranks: Sequence[_Rank], tried: Sequence[Sequence[Counts]]
-) -> NDArray[np.int64]:
-    """Bytes of each rank with every number of layers recomputed, rank by rank, (M,). [B]."""
+) -> list[NDArray[np.bool_]]:
+    """Whether each rank is under the limit with each number of layers recomputed, those tried of it."""
     rows = [_row(rank, counts) for rank, shares in zip(ranks, tried, strict=True) for counts in shares]
+    if not rows:
+        return [np.zeros(0, dtype=np.bool_) for _ in ranks]
     stages = Stages(*np.array(rows, dtype=np.float64).T[:, None, :])
     table = replace(LayoutTable.of([layout]), sparing=True)
-    lines = memory_lines(table, stages, setting)
-    return np.asarray(np.add.reduce([value[0] for value in lines.values()]))
+    held = np.add.reduce([value[0] for value in memory_lines(table, stages, setting).values()])
+    ends = np.cumsum([len(shares) for shares in tried])
+    return np.split(held <= setting.memory_limit_bytes, ends[:-1])
 
 
 def _row(rank: _Rank, counts: Counts) -> tuple[float, ...]:

@@ -87,6 +87,22 @@ def test_one_layer_less_of_any_stage_does_not_fit(case):
             assert report.memory.headroom_bytes < 0
 
 
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8])
+@pytest.mark.parametrize(
+    "knobs", [{"vpp": 2}, {"vpp": 2, "schedule": "dualpipe-v"}, {"vpp": 3}], ids=["two", "a V", "three"]
+)
+def test_chunks_of_both_kinds_of_layer_share_no_layer_too_many(knobs, share):
+    """Of an expert layer and a dense one either may be the one to spare."""
+    shape = MOE.model_copy(update={"layers": 12, "moe": MOE.moe.model_copy(update={"dense_first": 3})})
+    chosen, question = between(shape, 8, share, pp=2, **knobs)
+    found = fewest_layers(chosen, question)
+    for chunk, count in enumerate(found):
+        if count:
+            less = (*found[:chunk], count - 1, *found[chunk + 1 :])
+            report = candidate(chosen.model_copy(update={"recompute_stage_layers": less}), question)
+            assert report.memory.headroom_bytes < 0
+
+
 def test_a_layout_too_large_with_every_layer_recomputed_gets_no_numbers():
     chosen, question = between(SMALL, 8, 0.0, pp=4)
     assert fewest_layers(chosen, question) is not None
