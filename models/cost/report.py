@@ -68,7 +68,8 @@ def pipeline_report(table: LayoutTable, traffic: Traffic, time: StepTime, settin
     run, added = time.pipeline.run, time.pipeline
     if run is None:
         busy = passes * pace - float(added.hidden[0])
-        run = Run(float(busy.max() + added.idle[0] + added.waits[0]), busy)
+        waits = 0.0 if setting.profile.pp_hidden else float(added.waits[0])
+        run = Run(float(busy.max() + added.idle[0]) + waits, busy)
     busiest = float(run.busy.max())
     return Pipeline(
         bubble_of_total=1 - float(run.busy.mean()) / run.span,

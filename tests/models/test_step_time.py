@@ -70,6 +70,13 @@ def test_the_pipeline_is_told_where_there_is_one():
     assert candidate(layout(pp=16, tp=8, dp=128), setting()).pipeline.timed_by == "formula"
 
 
+def test_the_texts_count_a_bubble_without_messages():
+    """They run behind compute there: (p - 1) / (G + p - 1) of the total, as the timeline has it."""
+    chosen = layout(pp=16, tp=8, dp=128)
+    told = candidate(chosen, setting()).pipeline
+    assert told.bubble_of_total == pytest.approx(15 / (chosen.micro_batches + 15), rel=1e-9)
+
+
 def test_equal_stages_wait_for_the_published_bubble():
     """Seven layers on each of 18 stages, ends aside: (p - 1) / G of the compute."""
     priced = candidate(
