@@ -54,6 +54,9 @@ TILES = ((256, 128, 1.0), (128, 256, 1.0), (128, 128, 1.06))
 """Rows and columns of the tiles a product's output is cut into, and the time a FLOP of each takes: a
 smaller tile reads its operands more often. (NVIDIA, Matrix multiplication background user's guide) [1]"""
 
+SHORTEST = min(height for height, _, _ in TILES)
+"""Rows below which a tile is part-empty, however few they are: its time is in the shape's loss. [1]"""
+
 
 def waves(rows: ArrayLike, columns: ArrayLike, processors: ArrayLike) -> Array:
     """Time of a product over the same with no multiprocessor ever idle: tiles go out in whole waves. [1].
@@ -144,7 +147,8 @@ def product_seconds(gemm: Gemm, pace: ProductPace) -> ProductTime:
     if pace.processors is None or not pace.wave_loss:
         return ProductTime(once, once, once)
     share = pace.processors / np.maximum(gemm.times, 1.0) if gemm.grouped else float(pace.processors)
-    outputs = ((gemm.rows, gemm.columns), (gemm.rows, gemm.depth), (gemm.columns, gemm.depth))
+    rows = np.maximum(gemm.rows, SHORTEST)
+    outputs = ((rows, gemm.columns), (rows, gemm.depth), (gemm.columns, gemm.depth))
     return ProductTime(*(once * (1 + pace.wave_loss * (waves(*one, share) - 1)) for one in outputs))
 
 
