@@ -53,9 +53,12 @@ class ByGeneration(Schema):
         return next((name for name in names if getattr(self, name) is not None), "other")
 
     def knows(self, generation: Generation) -> bool:
-        """Whether a generation has a number of its own, or its elder sister's."""
-        sisters = ("blackwell", "blackwell_ultra") if generation == "blackwell-ultra" else (generation,)
-        return any(getattr(self, name.replace("-", "_")) is not None for name in sisters)
+        """Whether a generation has a number of its own, or its elder sister's.
+
+        >>> ByGeneration(hopper=0.9, other=0.9).knows("hopper"), ByGeneration(other=0.9).knows("other")
+        (True, False)
+        """
+        return self.entry(generation) != "other"
 
 
 class ByKernel(Schema):

@@ -1,18 +1,21 @@
 """What moves the time of a step moves it the right way, and stays inside what physics allows."""
 
+import csv
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.catalogue import gpu
+from models.catalogue import architecture, gpu
 from models.catalogue.framework_memory import framework
 from models.catalogue.profiles import coefficients, profile
 from models.cost import candidate
 from models.cost.kernels.gemms import Gemm, ProductPace, product_seconds, waves
 from models.cost.kernels.pace import matmul_rate, peak_flops
+from models.cost.step.band import UNSCALED, UNTRAINED
 from models.cost.step.overlap import exposed, together
 from models.hardware import Cluster
 from models.stack import Stack
@@ -72,6 +75,30 @@ def test_a_product_never_beats_its_rate_and_a_backward_is_about_two_forwards(row
     found = product_seconds(gemm, pace)
     assert float(found.forward) >= float(gemm.flops) / 5e14
     assert float(found.backward) >= 2 * float(gemm.flops) / 5e14
+
+
+@given(SIZES, SIZES, st.integers(1, 64), st.booleans())
+def test_fewer_rows_than_a_tile_has_take_no_longer_than_a_tile_of_them(columns, depth, experts, grouped):
+    """Part-empty tiles were counted twice, and a product of one row took fifty times what 256 rows do."""
+    pace = ProductPace(6e14, 4e14, 128.4, 0.59, 132)
+    rows = np.array([1.0, 2.0, 8.0, 31.0, 64.0, 100.0, 127.0, 128.0])
+    found = product_seconds(Gemm(rows, float(columns), float(depth), float(experts), grouped), pace)
+    for seconds in (found.forward, found.input_gradient, found.weight_gradient):
+        assert (np.diff(seconds) > 0).all()
+
+
+def test_a_longer_sequence_takes_no_less_where_its_experts_see_few_tokens():
+    """DeepSeek-V3 with all experts on every rank, 16 to 272 tokens an expert: 8,192 tokens took 11 % less."""
+    model = architecture("deepseek-v3")
+    chosen = layout(model, tp=8, pp=4, dp=16, batch=2048)
+    dgx = Cluster(gpu=gpu("h100-sxm"), gpus_per_node=8, tiers=DGX.tiers)
+    steps = [
+        candidate(
+            chosen, setting(model, "calibrated", cluster=dgx, gpus=512, workload=workload(length, 2048))
+        ).step_time_s
+        for length in (2048, 4096, 4608, 8192, 8704)
+    ]
+    assert steps == sorted(steps)
 
 
 def test_products_of_a_training_step_stay_below_the_peak():
@@ -138,14 +165,51 @@ def test_fsdp_s_copies_grow_with_the_micro_batches_and_vanish_where_units_are_ga
 
 
 def test_a_gpu_without_measured_runs_takes_what_the_catalogue_says_and_a_wide_band():
-    amd = Cluster(gpu=gpu("mi300x"), gpus_per_node=8, tiers=DGX.tiers)
-    known, unknown = priced(), priced(cluster=amd)
+    amd, dgx = (Cluster(gpu=gpu(name), gpus_per_node=8, tiers=DGX.tiers) for name in ("mi300x", "h100-sxm"))
+    known, unknown = priced(cluster=dgx), priced(cluster=amd)
     assert matmul_rate(amd.gpu, "bf16", CALIBRATED.rates) == pytest.approx(
         peak_flops(amd.gpu, "bf16") * amd.gpu.matmul_fraction
     )
     widths = [one.step_time_high_s / one.step_time_low_s for one in (known, unknown)]
     assert widths[1] > widths[0] > 1
     assert any("Extrapolated" in text for text in unknown.warnings)
+
+
+def width(**more):
+    """How wide the band is, and what is told to be extrapolated."""
+    one = priced(**more)
+    told = [text for text in one.warnings if text.startswith("Extrapolated")]
+    return one.step_time_high_s / one.step_time_low_s, told
+
+
+def test_a_gpu_of_no_known_generation_is_extrapolated_to():
+    """`other` has a number in every table: what stands for generations that were never measured."""
+    unknown = gpu("h100-sxm").model_copy(update={"generation": "other"})
+    inline = Cluster(gpu=unknown, gpus_per_node=8, tiers=DGX.tiers)
+    wide, told = width(cluster=inline)
+    assert wide == pytest.approx(np.exp(2 * CALIBRATED.bands.unmeasured))
+    assert any("bf16 matrix products on this generation of GPUs (other)" in text for text in told)
+    assert any("attention kernel on this generation of GPUs (other)" in text for text in told)
+
+
+@pytest.mark.parametrize(
+    ("precision", "recipe", "what"),
+    [("fp32", None, "fp32 matrix products"), ("fp8", "rowwise", "the rowwise scaling")],
+)
+def test_what_no_run_of_the_fit_trains_in_is_extrapolated_to(precision, recipe, what):
+    dgx = Cluster(gpu=gpu("h100-sxm"), gpus_per_node=8, tiers=DGX.tiers)
+    stack = Stack(attention_kernel="cudnn", fp8_recipe=recipe)
+    wide, told = width(cluster=dgx, stack=stack, workload=workload(8192, 2048, precision=precision))
+    assert wide == pytest.approx(np.exp(2 * CALIBRATED.bands.unmeasured))
+    assert [what in text for text in told] == [True]
+
+
+def test_what_is_said_to_have_no_runs_has_none_of_those_the_fit_takes():
+    with (Path(__file__).parents[2] / "bench/data/runs.csv").open(encoding="utf-8") as file:
+        taken = [row for row in csv.DictReader(file) if row["confidence"] != "low"]
+    assert not {row["precision"] for row in taken} & UNTRAINED
+    assert not {row["fp8_recipe"] for row in taken} & UNSCALED
+    assert {"bf16", "fp16", "fp8", "nvfp4"} == {row["precision"] for row in taken}
 
 
 def test_the_band_holds_the_prediction_and_the_texts_have_none():

@@ -134,7 +134,8 @@ def product_seconds(gemm: Gemm, pace: ProductPace) -> ProductTime:
     t = 2 m n k / F (1 + l (1/m + 1/n + 1/k)) (1 + w (waves - 1))
 
     The backward makes an (m, k) and a (k, n) of the same FLOPs. Tiles are filled, drained and left
-    part-empty whatever the matrix: `l`. A group's products share the multiprocessors.
+    part-empty whatever the matrix: `l`, which alone tells of fewer rows than a tile has. A group's products
+    share the multiprocessors.
 
     >>> square = Gemm(rows=4096.0, columns=4096.0, depth=4096.0)
     >>> found = product_seconds(square, ProductPace(1e12, 1e12, 0.0, 0.0, None))
@@ -147,9 +148,9 @@ def product_seconds(gemm: Gemm, pace: ProductPace) -> ProductTime:
     if pace.processors is None or not pace.wave_loss:
         return ProductTime(once, once, once)
     share = pace.processors / np.maximum(gemm.times, 1.0) if gemm.grouped else float(pace.processors)
-    rows = np.maximum(gemm.rows, SHORTEST)
+    rows = np.maximum(np.asarray(gemm.rows), SHORTEST)
     outputs = ((rows, gemm.columns), (rows, gemm.depth), (gemm.columns, gemm.depth))
-    return ProductTime(*(once * (1 + pace.wave_loss * (waves(*one, share) - 1)) for one in outputs))
+    return ProductTime(*(once * (1 + pace.wave_loss * (waves(m, n, share) - 1)) for m, n in outputs))
 
 
 def attention_gemms(architecture: Architecture, part: Split) -> list[Gemm]:

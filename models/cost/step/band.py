@@ -14,9 +14,15 @@ from models.bands import Kind
 from models.cost.setting import Setting
 from models.layout import Layout
 from models.rates import ByGeneration, Rates
-from models.workload import LOW_PRECISIONS
+from models.stack import Fp8Recipe
+from models.workload import LOW_PRECISIONS, Precision
 
 Array = NDArray[np.float64]
+
+UNTRAINED: frozenset[Precision] = frozenset({"fp32"})
+"""Precisions no run of the fit trains in: their products take the rates of 16 bits."""
+UNSCALED: frozenset[Fp8Recipe] = frozenset({"rowwise"})
+"""Recipes no run of the fit scales by: their cost is a belief."""
 
 
 def step_band(seconds: float, setting: Setting, layout: Layout) -> tuple[float, float] | None:
@@ -66,11 +72,13 @@ def unmeasured(setting: Setting, rates: Rates) -> tuple[str, ...]:
     """Return, in words, which of a question's rates no measured run has told."""
     gpu, precision, stack = setting.cluster.gpu, setting.workload.precision, setting.stack
     found = []
-    if not products(setting, rates).knows(gpu.generation):
+    if precision in UNTRAINED or not products(setting, rates).knows(gpu.generation):
         found.append(f"{precision} matrix products on this generation of GPUs ({gpu.generation})")
     kernel = stack.attention_kernel
     if kernel != "unfused" and not rates.attention.of(kernel).knows(gpu.generation):
         found.append(f"the {kernel} attention kernel on this generation of GPUs ({gpu.generation})")
+    if stack.fp8_recipe in UNSCALED:
+        found.append(f"the {stack.fp8_recipe} scaling of low-precision products")
     return tuple(found)
 
 
