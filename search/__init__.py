@@ -17,6 +17,7 @@ from search.domains import order_faults
 from search.evaluation import evaluate
 from search.experts import expert_faults
 from search.explain import conflict
+from search.hurried import hurried
 from search.problem import Problem, problem_of
 from search.recompute import recompute_faults
 from search.relax import relaxations
@@ -73,9 +74,9 @@ def _answer(request: SearchRequest, resolved: Resolved, clock: Clock) -> SearchA
     bounds = memory_bounds(problem, census.cells, clock)
     solution = enumerate_cells(problem, census, bounds, clock)
     scored = price_layouts(problem, census, solution, widened(wanted), clock)
-    rows = with_spared(problem, census.cells, scored, widened(wanted), clock)
-    places = shortlist(problem, rows, scored, wanted, clock)
-    complete = solution.complete and scored.complete
+    rows, spared = with_spared(problem, census.cells, scored, widened(wanted), clock)
+    found = shortlist(problem, rows, scored, wanted, clock)
+    places, complete = found.places, solution.complete and scored.complete
     near = lightest(problem, census, bounds) if complete and not places and bounds else None
     if near and near[0] <= problem.setting.memory_limit_bytes:
         told = _answer(under_its_split(request, near[1]), resolved, clock)
@@ -87,7 +88,7 @@ def _answer(request: SearchRequest, resolved: Resolved, clock: Clock) -> SearchA
         space=_space(census, scored, solution, clock),
         conflict=why if bounds else None,
         assumptions=assumptions(request, resolved, problem, places),
-        warnings=resolved.warnings,
+        warnings=(*resolved.warnings, *hurried(found, request.time_limit_s, spared=spared)),
         version=versions(problem.setting),
     )
 

@@ -18,6 +18,9 @@ from search import derive
 from search.host_order import host_order
 from search.problem import Problem
 
+PLACED = 24
+"""Places whose layers are placed; those below keep the even split. [1]"""
+
 
 def layout_of(problem: Problem, table: LayoutTable, row: int) -> Layout:
     """Return one row as a layout, its layers split as the request states or evenly over the chunks."""
@@ -87,7 +90,7 @@ def _derived(request: SearchRequest, problem: Problem) -> list[Assumption]:
     """Derived knobs; layers are placed anew for the places on the shortlist."""
     placed = {
         "value": "placed",
-        "why": "ranked in equal chunks, then the split of the shortest step",
+        "why": f"ranked in equal chunks, then the split of the shortest step, of the first {PLACED}",
     }
     fixed = problem.setting.profile.real_valued_stages or request.objective == "traffic"
     return [

@@ -6,7 +6,7 @@ sorted by what they are told to take. So the ranking is of the figures the answe
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from models.cost.table import IntVector
 from models.estimate import Candidate, RankedCandidate
 from models.layout import Layout
 from models.request import Objective
-from search.answer import layout_of, node_facts, priced
+from search.answer import PLACED, layout_of, node_facts, priced
 from search.best import Kept, Wanted
 from search.check import agrees
 from search.clock import Clock
@@ -27,17 +27,26 @@ from search.stage_recompute import is_crowded, sparing
 from search.stage_recompute_split import split_sparing
 from search.ties import others
 
-Place = tuple[int, Candidate]
-"""Row of the ranking, and its report."""
+Place = tuple[int, Candidate, bool]
+"""Row of the ranking, its report, and whether that is the formulas' for want of time."""
 
 SPARE = 4
 """Places priced beyond those asked for: formulas may rank a neighbour too low. [1]"""
-PLACED = 24
-"""Places whose layers are placed; those below keep the even split. [1]"""
 LATE = 0.7
 """Part of the time limit after which places are told as the formulas have them. [1]"""
 TIE = 1e-3
 """Two splits whose steps differ by less are as fast: it is less than the model knows. [1]"""
+
+
+@dataclass(frozen=True)
+class Shortlist:
+    """Places, and what of them there was no time for."""
+
+    places: tuple[RankedCandidate, ...] = ()
+    by_formula: tuple[int, ...] = ()
+    """Ranks told as the formulas have them, layers split evenly, where there was no time to run them."""
+    orders_left_out: tuple[int, ...] = ()
+    """Ranks whose other rank orders were not priced."""
 
 
 def widened(wanted: Wanted) -> Wanted:
@@ -45,34 +54,32 @@ def widened(wanted: Wanted) -> Wanted:
     return replace(wanted, top_k=wanted.top_k + SPARE)
 
 
-def shortlist(
-    problem: Problem, best: Kept | None, scored: Score, wanted: Wanted, clock: Clock
-) -> tuple[RankedCandidate, ...]:
+def shortlist(problem: Problem, best: Kept | None, scored: Score, wanted: Wanted, clock: Clock) -> Shortlist:
     """Return the places as full reports, best first; ties keep the order they were ranked in.
 
     When time is nearly up the places are those the formulas rank first, told without their other orders.
     """
     if best is None:
-        return ()
+        return Shortlist()
     if clock.expired(LATE):
         best = best.take(np.arange(min(len(best.table), wanted.top_k)))
-    rows, other = range(len(best.table)), others(problem, best.table)
-    found = list(zip(rows, _reports(problem, best, wanted.objective, clock), strict=True))
+    other, found = others(problem, best.table), list(_reports(problem, best, wanted.objective, clock))
     found.sort(key=lambda place: (*_worth(place[1], wanted.objective), place[0]))
     if wanted.distinct == "shape":
         found = _first_of_each(found, best.shape)
-    return tuple(
-        RankedCandidate(
-            **(dict(report) | node_facts(report.layout, problem.setting)),
-            rank=rank + 1,
-            variants=int(scored.fit_of_shape[best.shape[row]]) - 1,
-            ties=other[row].ties,
-            other_orders=other_orders(
-                report.layout, () if clock.expired(LATE) else other[row].fastest, problem.setting
-            ),
-        )
-        for rank, (row, report) in enumerate(found[: wanted.top_k])
-    )
+    found, places = found[: wanted.top_k], []
+    unpriced: list[int] = []
+    for rank, (row, report, _) in enumerate(found, 1):
+        ties, orders = other[row].ties, other[row].fastest
+        if orders and clock.expired(LATE):
+            orders = ()
+            unpriced.append(rank)
+        others_of = {"ties": ties, "other_orders": other_orders(report.layout, orders, problem.setting)}
+        facts = dict(report) | node_facts(report.layout, problem.setting) | others_of
+        variants = int(scored.fit_of_shape[best.shape[row]]) - 1
+        places.append(RankedCandidate(**facts, rank=rank, variants=variants))
+    late = tuple(rank for rank, (_, _, late) in enumerate(found, 1) if late)
+    return Shortlist(tuple(places), late, tuple(unpriced))
 
 
 def _first_of_each(places: Sequence[Place], shape: IntVector) -> list[Place]:
@@ -83,7 +90,7 @@ def _first_of_each(places: Sequence[Place], shape: IntVector) -> list[Place]:
     return list(first.values())
 
 
-def _reports(problem: Problem, best: Kept, objective: Objective, clock: Clock) -> Iterator[Candidate]:
+def _reports(problem: Problem, best: Kept, objective: Objective, clock: Clock) -> Iterator[Place]:
     for row in range(len(best.table)):
         late = clock.expired(LATE)
         layout = layout_of(problem, best.table, row)
@@ -92,9 +99,9 @@ def _reports(problem: Problem, best: Kept, objective: Objective, clock: Clock) -
             layout = sparing(layout, problem) or layout
         even = priced(layout, problem.setting, run=not late)
         if row >= PLACED or objective == "traffic" or late:
-            yield even
+            yield row, even, late and layout.pp > 1 and not problem.setting.profile.real_valued_stages
         else:
-            yield _better_split(even, problem, objective, crowded=crowded)
+            yield row, _better_split(even, problem, objective, crowded=crowded), False
 
 
 def _better_split(even: Candidate, problem: Problem, objective: Objective, *, crowded: bool) -> Candidate:

@@ -30,16 +30,20 @@ APART = 0.03
 """By how much formulas may miss what a schedule takes as it runs. [1]"""
 
 
-def with_spared(problem: Problem, cells: Cells, score: Score, wanted: Wanted, clock: Clock) -> Kept | None:
+def with_spared(
+    problem: Problem, cells: Cells, score: Score, wanted: Wanted, clock: Clock
+) -> tuple[Kept | None, bool]:
     """Return the ranked rows, best first, and among them those that get there by sparing layers.
+
+    And whether all of those were tried: not where time was up.
 
     A row stays beside one of its own shape that passes it by formula, until both are priced as they run.
     """
     plain, judged = ranked(score), score.judged
-    if plain is None or judged is None or judged.least is None or clock.expired():
-        return plain
-    if wanted.objective != "step_time" or not may_spare(problem):
-        return plain
+    if plain is None or judged is None or wanted.objective != "step_time" or not may_spare(problem):
+        return plain, True
+    if judged.least is None or clock.expired():
+        return plain, not clock.expired()
     best = Best(wanted, len(score.fit_of_shape))
     best.add(plain)
     waiting = _crowded(problem, cells, judged, best)
@@ -47,12 +51,12 @@ def with_spared(problem: Problem, cells: Cells, score: Score, wanted: Wanted, cl
     def worth(table: LayoutTable, _: IntVector) -> Vector:
         return sparing_seconds(table, problem.setting)
 
-    price_rows(problem, cells, waiting, worth, best, judged.shape, clock)
+    _, whole = price_rows(problem, cells, waiting, worth, best, judged.shape, clock)
     assert best.kept is not None
     found = best.kept.joined(_beside(plain, best.kept))
     rows = np.stack([found.cell, found.place, found.table.order])
     _, first = np.unique(rows, axis=1, return_index=True)
-    return found.take(np.sort(first))
+    return found.take(np.sort(first)), whole
 
 
 def _beside(plain: Kept, chosen: Kept) -> Kept:

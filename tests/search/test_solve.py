@@ -1,5 +1,6 @@
 """The solver: every solution once, the census agreed with, bounds that bound, and a stop that is told."""
 
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -84,6 +85,41 @@ def test_a_search_stopped_by_its_caller_says_so_and_counts_what_it_saw():
     assert not told.space.complete
     assert told.space.enumerated == told.space.fit + sum(told.space.rejected.values())
     assert told.conflict is None
+
+
+def test_places_there_was_no_time_to_run_are_told_by_their_ranks(monkeypatch):
+    """Formulas rank every place; the schedule of a place is run only while time is left."""
+    question = Question(MOE, 24, 48, constraints=Constraints(pp=Range(min=2)))
+    asked, known = question.request(top_k=5), resolved(question.setting())
+    assert search(asked, known).warnings == ()
+    monkeypatch.setattr(sys.modules["search.shortlist"], "LATE", 0.0)
+    told = search(asked, known)
+    assert told.outcome == "found"
+    assert {place.pipeline.timed_by for place in told.shortlist} == {"formula"}
+    assert told.warnings[0].startswith("Time was nearly up (70% of time_limit_s, 30): every place is told as")
+
+
+def test_a_place_without_stages_is_the_same_however_late_it_is_told(monkeypatch):
+    question = Question(DENSE, 8, 16, constraints=Constraints(pp=1))
+    asked, known = question.request(), resolved(question.setting())
+    monkeypatch.setattr(sys.modules["search.shortlist"], "LATE", 0.0)
+    assert not any("formulas" in text for text in search(asked, known).warnings)
+
+
+def test_rank_orders_there_was_no_time_for_are_told(monkeypatch):
+    request = SearchRequest(
+        model="llama-3-8b",
+        cluster="dgx-h100",
+        gpus=64,
+        workload={"sequence_length": 4096, "global_batch": 64},
+        constraints={"tp": 2, "pp": 2},
+        top_k=2,
+    )
+    assert any(place.other_orders for place in search(request, resolve(request)).shortlist)
+    monkeypatch.setattr(sys.modules["search.shortlist"], "LATE", 0.0)
+    told = search(request, resolve(request))
+    assert not any(place.other_orders for place in told.shortlist)
+    assert any("without other rank orders" in text for text in told.warnings)
 
 
 @pytest.mark.parametrize("limit", [1e-6, 0.01, 0.02, 0.03])
