@@ -17,6 +17,7 @@ Name = Annotated[str, Field(min_length=1, max_length=100)]
 Text = Annotated[str, Field(max_length=1000)]
 Positive = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
 Spread = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
+Size = Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]
 Finite = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
 
 
@@ -38,9 +39,9 @@ class LeftOut(Schema):
 class Misses(Schema):
     """Relative errors of the step time over the runs used."""
 
-    mean: Finite
+    mean: Size
     """Mean absolute error. [1]"""
-    median: Finite
+    median: Size
     """Median absolute error. [1]"""
     bias: Finite
     """Mean signed error; positive predicts too much. [1]"""
@@ -105,7 +106,7 @@ class Calibration(Schema):
     """Version of the service that made it."""
     gpu: Name
     """Catalogue name of the GPU the runs were made on; another refuses it."""
-    precisions: Annotated[tuple[Precision, ...], Field(max_length=8)]
+    precisions: Annotated[tuple[Precision, ...], Field(min_length=1, max_length=8)]
     """Precisions of the runs used."""
     most_gpus: Count
     """GPUs of the largest run used."""

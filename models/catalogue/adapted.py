@@ -1,6 +1,8 @@
 """A profile as a request asks for it: by name, or adapted to the caller's own runs."""
 
+from models.bands import Kind
 from models.calibration import AdaptedCoefficient, Calibration
+from models.catalogue.loader import gpu as known_gpu
 from models.catalogue.own_runs import BASE, own_runs_rules
 from models.catalogue.profiles import coefficients, profile, with_values
 from models.errors import Fault, InvalidField
@@ -61,6 +63,10 @@ def _faults(stated: Calibration, known: Profile, gpu: Gpu | None) -> list[Fault]
         reason = f"made of runs on {stated.gpu}, and the cluster has {gpu.name}"
         fix = f"Leave it out, or fit to runs on {gpu.name}."
         faults.append(Fault("/calibration/gpu", stated.gpu, reason, fix))
+    elif gpu is not None and gpu != known_gpu(stated.gpu, "/calibration/gpu"):
+        reason = f"made of runs on the catalogue's {stated.gpu}, and the cluster's is stated inline"
+        fix = f"Leave it out, or name the GPU in the cluster: {stated.gpu}."
+        faults.append(Fault("/calibration/gpu", stated.gpu, reason, fix))
     if stated.cost_model != known.version:
         reason = f"made with cost model {stated.cost_model}, and this is {known.version}"
         return [*faults, Fault("/calibration/cost_model", stated.cost_model, reason, AGAIN)]
@@ -75,10 +81,12 @@ def _misfits(stated: Calibration) -> list[Fault]:
         twice = f"{one.name} stands twice" if one.name in seen else None
         found[f"coefficients/{place}"] = twice or _misfit(one)
         seen.add(one.name)
-    least = own_runs_rules().band.least
+    least, kinds = own_runs_rules().band.least, set[Kind]()
     for place, band in enumerate(stated.bands):
         narrow = f"{band.adapted} is narrower than repeats of one configuration scatter, {least}"
-        found[f"bands/{place}"] = narrow if band.adapted < least else None
+        twice = f"{band.kind} stands twice" if band.kind in kinds else None
+        found[f"bands/{place}"] = twice or (narrow if band.adapted < least else None)
+        kinds.add(band.kind)
     return [Fault(f"/calibration/{at}", None, reason, AGAIN) for at, reason in found.items() if reason]
 
 

@@ -20,12 +20,14 @@ from models.calibration import (
 )
 from models.catalogue.own_runs import BASE, SOURCE, own_runs_rules
 from models.catalogue.profiles import Coefficient, coefficients, profile
+from models.cost.kernels.compute import model_flops_utilisation
 from models.cost.step.band import kinds_of
 from models.errors import Fault, InvalidField
 from search.answer import service_version
 from service.measured.cases import Case, case_of, shared
 from service.measured.own_runs import Adapted, Stopped, adapt, configuration
 from service.measured.run import MeasuredRun
+from service.measured.throughput import step_flops
 from service.measured.told import CannotPredict, Told
 
 Array = NDArray[np.float64]
@@ -97,7 +99,7 @@ def usable_runs(runs: Sequence[MeasuredRun]) -> Usable:
     for run in sorted(runs, key=_own_order):
         try:
             seconds = _measured_step_s(run)
-            cases.append(case_of(run, profile(BASE), Told()))
+            cases.append(_possible(case_of(run, profile(BASE), Told()), seconds))
             measured.append(seconds)
         except CannotPredict as why:
             left.append(LeftOut(id=run.id, reason=str(why)))
@@ -146,6 +148,18 @@ def _measured_step_s(run: MeasuredRun) -> float:
     if run.measured_tokens_per_s_per_gpu is None:
         raise CannotPredict("neither measured_step_s nor measured_tokens_per_s_per_gpu is stated")
     return run.seq_len * run.global_batch / (run.gpus * run.measured_tokens_per_s_per_gpu)
+
+
+def _possible(case: Case, seconds: float) -> Case:
+    """Return a run whose GPUs compute no more than they can: a slip of a unit carries the others away."""
+    gpu, precision = case.setting.cluster.gpu, case.setting.workload.precision
+    rate = step_flops(case.setting, case.layout, "causal") / seconds / case.setting.gpus
+    used = model_flops_utilisation(rate, gpu, precision)
+    if used >= 1:
+        raise CannotPredict(
+            f"a step of {seconds:g} s takes {used:.3g} times the peak of its GPUs: what unit?"
+        )
+    return case
 
 
 def _faults(usable: Usable, field: str) -> list[Fault]:

@@ -118,7 +118,7 @@ def _table(path: Path, flag: str = "RUNS.csv") -> tuple[list[str], list[tuple[in
     content = read_bounded(str(path), flag, MOST_BYTES)
     try:
         lines = csv.reader(io.StringIO(content.decode("utf-8-sig"), newline=""), strict=True)
-        header = [name.strip() for name in next(lines, [])]
+        header = [name.strip() for name in next((cells for cells in lines if any(cells)), [])]
         return header, [(lines.line_num, cells) for cells in lines if any(cells)]
     except UnicodeDecodeError as error:
         raise InvalidField(Fault(flag, str(path), "not text in UTF-8", "Save it as CSV in UTF-8.")) from error
@@ -127,6 +127,9 @@ def _table(path: Path, flag: str = "RUNS.csv") -> tuple[list[str], list[tuple[in
 
 
 def _column_faults(header: list[str]) -> list[Fault]:
+    if not set(header) & COLUMNS.keys() and {";", "\t"} & set("".join(header)):
+        reason = "they are parted by semicolons or tabs, not by commas"
+        return [Fault("/columns", None, reason, "Save it with commas, and points in its numbers.")]
     missing = [name for name in NEEDED if name not in header]
     twice = sorted({name for name in header if header.count(name) > 1})
     fix = "Add it; leave its cells blank where the run does not say."
@@ -202,7 +205,7 @@ def _whole(name: str) -> Callable[[Cell], int]:
 
 def _number(cell: Cell) -> float:
     try:
-        value = float(cell)
+        value = float(cell.replace("_", "?"))  # which Python leaves out: 3_7 is no 37
     except ValueError:
         raise BadCell("must be a number", "Write a number, with a point.") from None
     if not math.isfinite(value) or value <= 0:

@@ -281,6 +281,49 @@ def test_a_coefficient_that_stands_twice_is_refused(client):
     assert "stands twice" in told["/calibration/coefficients/1"]
 
 
+def test_a_band_that_stands_twice_is_refused(client):
+    told = faults_of(evaluated(client, fitted() | {"bands": fitted()["bands"][:1] * 2}))
+    assert told["/calibration/bands/1"] == "dense stands twice"
+
+
+def test_a_mean_of_absolute_errors_is_not_below_nothing(client):
+    errors = fitted()["errors"] | {"before": {"mean": -5.0, "median": 0.1, "bias": -0.1}}
+    assert "/calibration/errors/before/mean" in faults_of(evaluated(client, fitted() | {"errors": errors}))
+
+
+def test_runs_are_in_some_precision(client):
+    assert "/calibration/precisions" in faults_of(evaluated(client, fitted() | {"precisions": []}))
+
+
+def test_another_gpu_of_the_same_name_is_another_gpu(client):
+    """A name is for people: sixty times the FLOPs took the A100's calibration with it."""
+    inline = {
+        "gpu": {
+            "name": "a100-80gb-sxm",
+            "memory_bytes": 80_000_000_000,
+            "memory_bandwidth_bytes_per_s": 2e12,
+            "peak_bf16_flops": 2e16,
+        },
+        "tiers": [{"name": "nvlink", "gpus": 8, "bandwidth_bytes_per_s": 3e11},
+                  {"name": "leaf", "bandwidth_bytes_per_s": 2.5e10}],
+    }  # fmt: skip
+    told = faults_of(evaluated(client, fitted(), cluster=inline))
+    assert "the cluster's is stated inline" in told["/calibration/gpu"]
+    named = inline | {"gpu": "a100-80gb-sxm"}
+    assert evaluated(client, fitted(), cluster=named).status_code == 200
+
+
+def test_a_step_no_gpu_can_make_is_left_out_with_its_rate(client):
+    """Milliseconds under seconds: one such run told the others' mean error as 3,428,000,000 %."""
+    runs = [dict(run) for run in OWN["runs"]]
+    runs[0]["measured_step_s"] = float(runs[0]["measured_step_s"]) / 1000
+    told = evaluated(client, {"runs": runs}).json()["assumptions"]
+    own = next(one["value"] for one in told if one["field"] == "/calibration")
+    assert (own["runs"], own["left_out"]) == (len(runs) - 1, 1)
+    refused = faults_of(evaluated(client, {"runs": runs[:1]}))
+    assert "times the peak of its GPUs" in refused["/calibration/runs"]
+
+
 def test_ten_megabytes_of_runs_are_refused_by_their_size(client):
     huge = {"runs": [{"notes": "x" * 10_000_000}]}
     check_problem(evaluated(client, huge), 413)

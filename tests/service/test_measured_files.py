@@ -36,6 +36,8 @@ def test_a_missing_column_is_told_by_name(tmp_path):
         ("tp", "0", "below the least accepted, 1"),
         ("sp", "yes", "must be 0 or 1"),
         ("measured_step_s", "fast", "must be a number"),
+        ("measured_step_s", "3_7", "must be a number"),
+        ("measured_step_s", "3,7", "must be a number"),
         ("measured_step_s", "nan", "must be a finite number more than 0"),
         ("measured_step_s", "-1", "must be a finite number more than 0"),
         ("measured_memory_GB_per_gpu", "1e308", "outside 1e-09 to 1e+15"),
@@ -48,6 +50,20 @@ def test_a_missing_column_is_told_by_name(tmp_path):
 def test_a_bad_cell_is_told_with_its_row_and_column(tmp_path, column, cell, reason):
     told = faults(edited(tmp_path, "dlperf-0002", **{column: cell}))
     assert told == {f"/rows/dlperf-0002/{column}": reason}
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_columns_parted_by_something_else_are_told_as_such(tmp_path, mark):
+    """A spreadsheet set to German saves semicolons: 23 missing columns were told."""
+    path = written(tmp_path, [rows()["dlperf-0002"]])
+    path.write_text(path.read_text(encoding="utf-8").replace(",", mark), encoding="utf-8")
+    assert faults(path) == {"/columns": "they are parted by semicolons or tabs, not by commas"}
+
+
+def test_blank_lines_above_the_header_are_no_header(tmp_path):
+    path = written(tmp_path, [rows()["dlperf-0002"]])
+    path.write_text("\n\n" + path.read_text(encoding="utf-8"), encoding="utf-8")
+    assert [run.id for run in read_runs(path)] == ["dlperf-0002"]
 
 
 def test_all_faults_of_a_file_are_told_at_once(tmp_path):

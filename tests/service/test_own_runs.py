@@ -131,8 +131,9 @@ def test_repeats_of_one_configuration_count_as_one():
 
 @settings(max_examples=10, deadline=None)
 @example([50.0])
-@example([1e-9])
-@given(st.lists(st.floats(0.02, 50), min_size=1, max_size=4))
+@example([1e9])
+@example([0.5])
+@given(st.lists(st.floats(0.5, 50), min_size=1, max_size=4))
 def test_whatever_was_measured_coefficients_stay_inside_what_physics_allows(factors):
     runs = runs_of("torchtitan", "H100-96GB-HBM2e")[: len(factors)]
     moved = tuple(
