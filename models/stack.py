@@ -22,6 +22,10 @@ RUNS_NOT_ON: dict[AttentionKernel, tuple[Generation, ...]] = {
 """Generations of GPUs a kernel was not written for (Dao-AILab/flash-attention README.md, requirements; cuDNN
 is NVIDIA's, and its fused attention begins with Ampere)."""
 
+MX_NOT_ON: tuple[Generation, ...] = ("volta", "ampere", "ada", "hopper")
+"""Generations whose products take no factor a block of 32: NVIDIA's do from compute capability 10.0 on
+(NVIDIA/TransformerEngine transformer_engine/pytorch/fp8.py, check_mxfp8_support)."""
+
 
 class StackRequest(Schema):
     """How the training framework runs a layer, as a caller says it; defaults are told under `assumptions`."""

@@ -14,9 +14,10 @@ from service.sentences import explain
 Question = TypeVar("Question", SearchRequest, EvaluateRequest)
 
 FOLLOWS = {
-    "cluster": {"calibration", "constraints", "memory_limit_bytes", "memory_reserve_bytes"},
+    "cluster": {"calibration", "constraints", "memory_limit_bytes", "memory_reserve_bytes",
+                "workload/precision", "stack/attention_kernel", "stack/fp8_recipe"},
     "model": {"stack"},
-}
+}  # fmt: skip
 """Parts whose meaning a part decides: where it cannot be read, a stand-in's faults in them are not told."""
 STAND_INS: dict[str, Any] = {
     "model": "llama-2-7b",
@@ -57,7 +58,8 @@ def _meaning(body: Mapping[str, Any], unread: set[str], schema: type[Question]) 
         resolve(question)
     except LayoutError as error:
         mixed = {part for name in FOLLOWS.keys() & unread for part in FOLLOWS[name]}
-        faults = [fault for fault in error.faults if _part(fault.field) not in unread | mixed] + faults
+        left = unread | mixed
+        faults = [one for one in error.faults if not {_part(one.field), one.field[1:]} & left] + faults
     return faults
 
 

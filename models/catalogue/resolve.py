@@ -66,7 +66,8 @@ def resolve(request: SearchRequest | EvaluateRequest) -> Resolved:
         faults = precision_faults(request.workload.precision, cluster[0].gpu, inline=inline)
         faults += memory_faults(request, cluster[0])
         errors += [InvalidField(*faults)] if faults else []
-    found = recipe_faults(request.stack, request.workload.precision) + share_faults(request.stack)
+    card = cluster[0].gpu if cluster is not None else None
+    found = recipe_faults(request.stack, request.workload.precision, card) + share_faults(request.stack)
     found += stack_faults(request.stack, model[0]) if model is not None else []
     found += machine_faults(request.stack, cluster[0].gpu) if cluster is not None else []
     errors += [InvalidField(*found)] if found else []

@@ -4,7 +4,7 @@ from models.architecture import Architecture
 from models.errors import Fault
 from models.estimate import Assumption
 from models.hardware import Gpu
-from models.stack import RUNS_NOT_ON, Stack, StackRequest
+from models.stack import MX_NOT_ON, RUNS_NOT_ON, Stack, StackRequest
 from models.workload import LOW_PRECISIONS, Precision
 
 FOR_EXPERTS = ("dispatcher", "token_drop", "imbalance", "ep_overlap")
@@ -28,8 +28,8 @@ def stack_defaults(
     ]
 
 
-def recipe_faults(stack: StackRequest, precision: Precision) -> list[Fault]:
-    """Check that a recipe of scaling factors has products to scale, of its own format.
+def recipe_faults(stack: StackRequest, precision: Precision, gpu: Gpu | None = None) -> list[Fault]:
+    """Check that a recipe of scaling factors has products to scale, of its own format, that the GPU makes.
 
     >>> [fault.field for fault in recipe_faults(StackRequest(fp8_recipe="mx"), "bf16")]
     ['/stack/fp8_recipe']
@@ -44,6 +44,9 @@ def recipe_faults(stack: StackRequest, precision: Precision) -> list[Fault]:
     elif (stack.fp8_recipe == "nvfp4") != (precision == "nvfp4"):
         reason = f"products in {precision} are not scaled so"
         fix = "Leave it out." if precision == "nvfp4" else "Train in nvfp4, or leave it out."
+    elif stack.fp8_recipe == "mx" and gpu is not None and gpu.generation in MX_NOT_ON:
+        reason = f"it does not run on {gpu.name} ({gpu.generation})"
+        fix = "Try tensorwise, current-scaling or rowwise."
     else:
         return []
     return [Fault("/stack/fp8_recipe", stack.fp8_recipe, reason, fix)]

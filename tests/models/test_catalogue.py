@@ -18,7 +18,7 @@ from models.catalogue import (
     sources,
 )
 from models.catalogue.collective_constants import link_class
-from models.catalogue.software import machine_faults
+from models.catalogue.software import machine_faults, recipe_faults
 from models.errors import InvalidField, UnknownEntry
 from models.request import ClusterRequest, EvaluateRequest, SearchRequest
 from models.stack import StackRequest, default_kernel
@@ -437,7 +437,7 @@ def test_software_knobs_that_move_an_expert_model_s_time_are_told_where_they_are
     assert told["/stack/cuda_graph"] == "none"
     assert told["/stack/ep_overlap"] is False
     assert told["/stack/fp8_recipe"] is None
-    stated = {"cuda_graph": "full", "ep_overlap": True, "fp8_recipe": "mx"}
+    stated = {"cuda_graph": "full", "ep_overlap": True, "fp8_recipe": "rowwise"}
     again = resolve(search(model="deepseek-v3", workload=workload, stack=stated)).assumptions
     assert not {f"/stack/{name}" for name in stated} & {a.field for a in again}
 
@@ -458,6 +458,17 @@ def test_blocks_of_sixteen_are_a_recipe_of_fp4_and_the_others_are_not(precision,
         resolve(search(stack={"fp8_recipe": recipe}, **question))
     assert pointers(error) == ["/stack/fp8_recipe"]
     assert resolve(search(**question))
+
+
+@pytest.mark.parametrize(
+    ("card", "runs"),
+    [("h100-sxm", False), ("l40s", False), ("b200", True), ("gb300", True), ("mi355x", True)],
+)
+def test_blocks_of_32_are_scaled_by_gpus_that_have_the_unit(card, runs):
+    """MXFP8 needs Blackwell; it was priced on Hopper as if it ran there."""
+    faults = recipe_faults(StackRequest(fp8_recipe="mx"), "fp8", gpu(card))
+    assert (faults == []) is runs
+    assert all("does not run on" in fault.reason for fault in faults)
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,17 @@ def test_a_range_with_its_ends_swapped_is_refused(client, name):
     assert fault["reason"] == "min 3 is above max 1"
 
 
+@pytest.mark.parametrize(
+    ("precision", "stack"),
+    [("nvfp4", {}), ("fp8", {"fp8_recipe": "mx"}), ("bf16", {"attention_kernel": "flash3"})],
+)
+def test_a_cluster_that_cannot_be_read_says_nothing_of_what_its_gpus_run(client, precision, stack):
+    """What stands in for it has H100s, and a B200 was told it has no FP4."""
+    workload = GOOD["workload"] | {"precision": precision}
+    faults = faults_of(search(client, cluster={"gpu": "b200"}, workload=workload, stack=stack))
+    assert set(faults) == {"/cluster/tiers"}
+
+
 def test_a_range_of_one_value_is_no_fault(client):
     assert search(client, constraints={"tp": {"min": 4, "max": 4}}, top_k=1).status_code == 200
 
