@@ -224,6 +224,8 @@ def _flag(cell: Cell) -> bool:
 def _text(cell: Cell) -> str:
     if not cell:
         raise BadCell("blank, and it has no default", "Say it.")
+    if not cell.isprintable():
+        raise BadCell("holds what cannot be printed", "Leave control characters out.")
     return cell
 
 

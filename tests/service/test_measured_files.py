@@ -42,6 +42,8 @@ def test_a_missing_column_is_told_by_name(tmp_path):
         ("measured_step_s", "-1", "must be a finite number more than 0"),
         ("measured_memory_GB_per_gpu", "1e308", "outside 1e-09 to 1e+15"),
         ("measured_memory_GB_per_gpu", "1e-300", "outside 1e-09 to 1e+15"),
+        ("model_name", "gpt\x1b[31m", "holds what cannot be printed"),
+        ("framework", "mega\0tron", "holds what cannot be printed"),
         ("gpu", "", "blank, and it has no default"),
         ("confidence", "certain", "not a known confidence"),
         ("mem_kind", "", "a measured memory whose unit and kind are not said"),
