@@ -109,6 +109,17 @@ def test_products_of_a_training_step_stay_below_the_peak():
             assert 0.2 < matmul_rate(gpu(name), precision, rates) / peak_flops(gpu(name), precision) < 0.95
 
 
+@pytest.mark.parametrize("generation", ["volta", "ampere", "hopper", "blackwell", "other"])
+def test_no_step_is_faster_than_its_peak_whatever_fraction_of_it_a_caller_states(generation):
+    """Training's products run 1.09 times an A100's benchmark: of a fraction of 1 that made an MFU of 1.02."""
+    stated = {"generation": generation, "matmul_fraction": 1.0, "memory_bandwidth_bytes_per_s": 1e15}
+    card = gpu("h100-sxm").model_copy(update=stated)
+    cluster = Cluster(gpu=card, gpus_per_node=8, tiers=DGX.tiers)
+    chosen = layout(GPT3, tp=8, dp=1, batch=512, micro_batch=64)
+    question = setting(GPT3, "calibrated", cluster=cluster, gpus=8, workload=workload(2048, 512))
+    assert 0 < candidate(chosen, question).mfu < 1
+
+
 def test_a_small_micro_batch_costs_more_a_token():
     """Bloom's own sweep on 384 A100: 143, 134, 124 s at one, two and four sequences a micro-batch."""
     a100 = Cluster(gpu=gpu("a100-80gb-sxm"), gpus_per_node=8, tiers=DGX.tiers)

@@ -78,6 +78,8 @@ def attention_rate(setting: Setting, rates: Rates) -> float:
 def matmul_rate(gpu: Gpu, precision: Precision, rates: Rates) -> float:
     """Rate of a step's large matrix products: peak x benchmarked fraction x training's scale. [FLOP/s].
 
+    Never more than the peak, whatever fraction of it a caller states and own runs make of the scale.
+
     >>> from models.catalogue import gpu
     >>> from models.catalogue.profiles import profile
     >>> fitted = profile("calibrated").rates
@@ -87,10 +89,10 @@ def matmul_rate(gpu: Gpu, precision: Precision, rates: Rates) -> float:
     """
     peak = peak_flops(gpu, precision)
     if precision == "fp8":
-        return peak * gpu.matmul_fraction_fp8 * rates.matmul_8.of(gpu.generation)
+        return min(peak, peak * gpu.matmul_fraction_fp8 * rates.matmul_8.of(gpu.generation))
     if precision == "nvfp4":
-        return peak * gpu.matmul_fraction_fp4 * rates.matmul_4.of(gpu.generation)
-    return peak * gpu.matmul_fraction * rates.matmul_16.of(gpu.generation)
+        return min(peak, peak * gpu.matmul_fraction_fp4 * rates.matmul_4.of(gpu.generation))
+    return min(peak, peak * gpu.matmul_fraction * rates.matmul_16.of(gpu.generation))
 
 
 def peak_flops(gpu: Gpu, precision: Precision) -> float:
