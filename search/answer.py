@@ -7,7 +7,7 @@ from models.catalogue.schedules import offered_by, schedule_source
 from models.cost import candidate
 from models.cost.pipeline.split_ways import megatron_ways, torchtitan_ways
 from models.cost.setting import Setting
-from models.cost.stages import balanced_split
+from models.cost.splits import balanced_split
 from models.cost.table import LayoutTable
 from models.cost.traffic.node_out import busiest_node
 from models.estimate import Assumption, Candidate, Pipeline, RankedCandidate, Version

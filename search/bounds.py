@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from models.cost.memory.stage_bytes import stage_parts
 from models.cost.pipeline.schedule import chunks_fit
-from models.cost.stages import hold_layers
+from models.cost.splits import hold_layers
 from models.cost.table import INTERLEAVED, IntVector
 from models.layout import SCHEDULES
 from search.census import Cells

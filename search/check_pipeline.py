@@ -4,7 +4,7 @@ As in `check`: the first line of a docstring is what the rule demands, the answe
 Sources are in docs/frameworks.md, sections 3 and 4.
 """
 
-from models.cost.stages import EMPTY_CHUNKS, hold_layers
+from models.cost.splits import EMPTY_CHUNKS, hold_layers
 from search.case import Case, Check, one_of, padded
 
 SHOWN = 8

@@ -1,7 +1,7 @@
 """Price one layout and tell every rule it breaks."""
 
 from models.catalogue import Resolved
-from models.cost.stages import balanced_split
+from models.cost.splits import balanced_split
 from models.cost.table import CODES
 from models.errors import InvalidField
 from models.estimate import Assumption, EvaluateAnswer

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.stages import EMPTY_CHUNKS, balanced_split
+from models.cost.splits import EMPTY_CHUNKS, balanced_split
 from models.cost.table import CODES, SHARED, IntVector, LayoutTable
 from models.layout import LayoutChoice
 from search.census import Cells, spread

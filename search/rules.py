@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from models.cost.stages import hold_layers
+from models.cost.splits import hold_layers
 from models.cost.table import (
     DUALPIPE,
     DUALPIPE_V,

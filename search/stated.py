@@ -5,7 +5,7 @@ from typing import Any
 
 from models.architecture import Architecture
 from models.catalogue import Resolved
-from models.cost.stages import EMPTY_CHUNKS, balanced_split, hold_layers
+from models.cost.splits import EMPTY_CHUNKS, balanced_split, hold_layers
 from models.errors import Fault
 from models.layout import StatedLayout
 from models.request import Constraints, EvaluateRequest

@@ -16,7 +16,7 @@ import numpy as np
 
 from models.cost import LayoutTable, Setting, estimate
 from models.cost.memory.stage_bytes import peak_bytes
-from models.cost.stages import balanced_split
+from models.cost.splits import balanced_split
 from models.layout import (
     CONTEXT_COMMS,
     GRADIENT_REDUCES,

@@ -8,7 +8,7 @@ from models.catalogue.framework_memory import framework
 from models.catalogue.profiles import profile
 from models.catalogue.recipes import recipe
 from models.cost.setting import Setting
-from models.cost.stages import balanced_split
+from models.cost.splits import balanced_split
 from models.hardware import Cluster, Gpu, Tier
 from models.layout import LAUNCHABLE_ORDERS, Layout
 from models.workload import Workload

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from models.base import Schema
 from models.cost.setting import Setting
-from models.cost.stages import Stages, balanced_split, stage_kinds
+from models.cost.splits import balanced_split
+from models.cost.stages import Stages, stage_kinds
 from models.cost.step.step_time import Traffic, all_traffic, step_time
 from models.cost.table import COLUMNS, SHARED, LayoutTable
 from models.layout import Layout

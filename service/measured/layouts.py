@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 from models.architecture import Architecture
 from models.catalogue.recipes import recipe
 from models.cost.flops import token_flops
-from models.cost.stages import EMPTY_CHUNKS, balanced_split, weighed_split
+from models.cost.splits import EMPTY_CHUNKS, balanced_split, weighed_split
 from models.layout import LAUNCHABLE_ORDERS, RECOMPUTES, Layout, RecomputeModule, Schedule
 from models.recipe import Recipe
 from models.workload import LOW_PRECISIONS, GradientType, Precision, Workload

@@ -13,7 +13,8 @@ from models.catalogue.framework_memory import framework
 from models.cost import candidate
 from models.cost.memory.stage_bytes import PART_OF_LINE, memory_lines, peak_bytes, stage_parts
 from models.cost.shards import rank_parameters
-from models.cost.stages import balanced_split, every_stage, stage_kinds
+from models.cost.splits import balanced_split
+from models.cost.stages import every_stage, stage_kinds
 from models.cost.table import LayoutTable
 from models.estimate import StageMemory
 from models.layout import Layout

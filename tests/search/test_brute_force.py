@@ -3,7 +3,7 @@
 import pytest
 
 from models.cost import candidate
-from models.cost.stages import balanced_split
+from models.cost.splits import balanced_split
 from models.layout import LayoutChoice
 from models.request import Constraints, Range
 from search import search

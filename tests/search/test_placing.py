@@ -6,7 +6,7 @@ import pytest
 from models.catalogue.loader import architecture
 from models.cost import candidate
 from models.cost.pipeline.split_ways import megatron_ways
-from models.cost.stages import balanced_split
+from models.cost.splits import balanced_split
 from models.layout import LayoutChoice
 from models.request import Constraints
 from search import search

@@ -8,7 +8,7 @@ import pytest
 
 from models.cost import candidate
 from models.cost.price import estimate
-from models.cost.stages import balanced_split
+from models.cost.splits import balanced_split
 from models.cost.table import LayoutTable
 from models.layout import LayoutChoice, StatedLayout
 from models.request import Constraints, EvaluateRequest

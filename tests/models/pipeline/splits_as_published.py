@@ -4,7 +4,7 @@ from itertools import count
 
 from models.cost.pipeline.looped import group_allowed
 from models.cost.pipeline.split_forms import read_layout
-from models.cost.stages import balanced_split
+from models.cost.splits import balanced_split
 from search.groups import strides
 from search.stage_problem import StageProblem
 from search.stages import StageSplit, assign_layers

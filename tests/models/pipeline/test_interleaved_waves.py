@@ -10,7 +10,7 @@ from models.cost.pipeline.looped import group_allowed, interleaved
 from models.cost.pipeline.pipeline_run import simulated
 from models.cost.pipeline.simulate import Durations, simulate
 from models.cost.price import price, price_one
-from models.cost.stages import balanced_split
+from models.cost.splits import balanced_split
 from models.cost.table import INTERLEAVED, LayoutTable
 from tests.builders import layout, setting, workload
 
