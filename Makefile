@@ -25,7 +25,7 @@ $(STAMP): requirements.lock pyproject.toml
 run: $(STAMP) ## serve, ask the example question and print its answer (ONCE=1 stops after it)
 	@$(BIN)/python -m service.demo $(if $(ONCE),--once)
 
-test: $(STAMP) ## tests that take seconds each, about two and a half minutes
+test: $(STAMP) ## tests that take seconds each, about five minutes
 	$(PYTEST) -m "not long"
 
 test-long: $(STAMP) ## tests that take minutes
