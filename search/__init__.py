@@ -77,16 +77,16 @@ def _answer(request: SearchRequest, resolved: Resolved, clock: Clock) -> SearchA
     rows, spared = with_spared(problem, census.cells, scored, widened(wanted), clock)
     found = shortlist(problem, rows, scored, wanted, clock)
     places, complete = found.places, solution.complete and scored.complete
-    near = lightest(problem, census, bounds) if complete and not places and bounds else None
+    nothing = complete and not places
+    near = lightest(problem, census, bounds) if nothing and bounds else None
     if near and near[0] <= problem.setting.memory_limit_bytes:
         told = _answer(under_its_split(request, near[1]), resolved, clock)
         return told.model_copy(update={"assumptions": (*told.assumptions, split_assumption(near[1]))})
-    why = _conflict(request, resolved, problem, census, near, clock) if complete and not places else None
     return SearchAnswer(
         outcome="stopped_early" if not complete else "found" if places else "none_fit",
         shortlist=places,
         space=_space(census, scored, solution, clock),
-        conflict=why if bounds else None,
+        conflict=_conflict(request, resolved, problem, census, near, clock) if nothing and bounds else None,
         assumptions=assumptions(request, resolved, problem, places),
         warnings=(*resolved.warnings, *hurried(found, request.time_limit_s, spared=spared)),
         version=versions(problem.setting),

@@ -63,7 +63,7 @@ def stage_kinds(table: LayoutTable, setting: Setting) -> Stages:
     layers = _Layers.of(setting, table.stage_layers, table.recomputed)
     rows = [_kinds(*divmod(key // kinds, 100_000), key % kinds, layers) for key in keys.tolist()]
     width = max((len(row) for row in rows), default=1)
-    padded = [row + ((*row[0][:5], 0.0, *row[0][6:]),) * (width - len(row)) for row in rows]
+    padded = [_padded(row, width) for row in rows]
     columns = layers.columns
     grid = np.array(padded, dtype=np.float64).reshape(len(rows), width, columns)[inverse.reshape(-1)]
     return Stages(*np.moveaxis(grid, 2, 0))
@@ -92,10 +92,8 @@ def every_chunk(
     recomputed: Recomputed = None,
 ) -> Stages:
     """Return the p v chunks of one layout in execution order as stages of their own, shape (1, C)."""
-    layers = _Layers.of(setting, split, recomputed)
-    if isinstance(recomputed, int) and not layers.real_valued:
-        placement = int(placement_of(np.array([schedule]))[0])
-        layers = replace(layers, recomputed=_of_every_chunk(pp, vpp, placement, layers))
+    placement = int(placement_of(np.array([schedule]))[0])
+    layers = _recomputed_by_chunk(pp, vpp, placement, _Layers.of(setting, split, recomputed))
     rows = _stages(pp * vpp, 1, ROUND, layers)
     return Stages(*np.array(rows, dtype=np.float64).T[:, None, :])
 
@@ -118,7 +116,7 @@ def chunk_kinds(table: LayoutTable, setting: Setting) -> Chunks:
     cut = [divmod(key, 100_000) for key in keys.tolist()]
     found = [_chunks(pp * vpp, _chunk_by_chunk(pp, vpp, layers)) for pp, vpp in cut]
     width, most = (max(map(len, part)) for part in zip(*found, strict=True))
-    kinds = np.array([rows + ((*rows[0][:5], 0.0, *rows[0][6:]),) * (width - len(rows)) for rows, _ in found])
+    kinds = np.array([_padded(rows, width) for rows, _ in found])
     of = np.array([each + (0,) * (most - len(each)) for _, each in found])
     which = which.reshape(-1)
     return Chunks(Stages(*np.moveaxis(kinds[which], 2, 0)), of[which])
@@ -141,9 +139,14 @@ def _chunk_by_chunk(pp: int, vpp: int, layers: "_Layers") -> "_Layers":
     """What chunks are cut from one by one: a split is of no use to a model that is one chunk."""
     if pp * vpp == 1:
         return replace(layers, split=None)
-    if isinstance(layers.recomputed, int) and not layers.real_valued:
-        return replace(layers, recomputed=_of_every_chunk(pp, vpp, ROUND, layers))
-    return layers
+    return _recomputed_by_chunk(pp, vpp, ROUND, layers)
+
+
+def _recomputed_by_chunk(pp: int, vpp: int, placement: int, layers: "_Layers") -> "_Layers":
+    """The same with what is recomputed told of each chunk, where it is told of a rank."""
+    if not isinstance(layers.recomputed, int) or layers.real_valued:
+        return layers
+    return replace(layers, recomputed=_of_every_chunk(pp, vpp, placement, layers))
 
 
 def layers_of_chunks(setting: Setting, split: tuple[int, ...]) -> list[tuple[bool, ...]]:
@@ -208,6 +211,12 @@ class _Layers:
 
 
 Row = tuple[float, ...]
+
+
+def _padded(rows: tuple[Row, ...], width: int) -> tuple[Row, ...]:
+    """So many kinds: the first again, none of it, for those that are missing."""
+    first = rows[0]
+    return rows + ((*first[:5], 0.0, *first[6:]),) * (width - len(rows))
 
 
 @lru_cache(maxsize=4096)
